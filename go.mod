@@ -1,0 +1,3 @@
+module github.com/sortie-go/sortie
+
+go 1.26
