@@ -1,0 +1,91 @@
+package repocheck_test
+
+import (
+	"go/ast"
+	"go/types"
+	"strings"
+)
+
+// checkSleep looks at library code and at tests; a program may sleep.
+func checkSleep(tr *tree) (out []finding) {
+	for _, p := range tr.pkgs {
+		enter := tr.types.bubbles(p)
+		for _, f := range p.files {
+			if !f.test && !f.library() {
+				continue
+			}
+			for _, decl := range f.ast.Decls {
+				fn, ok := decl.(*ast.FuncDecl)
+				inBubble := ok && f.test && strings.Contains(fn.Doc.Text(), "bubble")
+				if inBubble || tr.allows("sleep", f, decl) {
+					continue
+				}
+				for _, id := range outsideCalls(tr.types, decl, enter) {
+					if tr.types.funcName(id) == "time.Sleep" {
+						out = append(out, finding{tr.at(id), "time.Sleep on the real clock"})
+					}
+				}
+			}
+		}
+	}
+	return append(out, tr.unusedAllowances("sleep")...)
+}
+
+// outsideCalls returns the identifiers of a node, except those in the arguments of calls of the given functions.
+func outsideCalls(ty *typed, n ast.Node, except func(types.Object) bool) (out []*ast.Ident) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if id := called(n); id != nil && except(ty.Uses[id]) {
+				return false
+			}
+		case *ast.Ident:
+			out = append(out, n)
+		}
+		return true
+	})
+	return out
+}
+
+// bubbles returns the predicate of the functions that run their argument in a bubble: synctest.Test, and the helpers
+// of the package's tests that take a function and call one of these.
+func (ty *typed) bubbles(p *pkg) func(types.Object) bool {
+	helpers := map[types.Object]bool{}
+	enter := func(obj types.Object) bool {
+		fn, ok := obj.(*types.Func)
+		return ok && (fn.FullName() == "testing/synctest.Test" || helpers[fn.Origin()])
+	}
+	for before := -1; before < len(helpers); {
+		before = len(helpers)
+		for _, f := range p.files {
+			for _, decl := range f.ast.Decls {
+				fn, ok := decl.(*ast.FuncDecl)
+				if ok && f.test && takesFunc(fn.Type) && callsAny(ty, fn, enter) {
+					helpers[ty.Defs[fn.Name]] = true
+				}
+			}
+		}
+	}
+	return enter
+}
+
+func takesFunc(t *ast.FuncType) bool {
+	for _, param := range t.Params.List {
+		if _, ok := param.Type.(*ast.FuncType); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func callsAny(ty *typed, n ast.Node, these func(types.Object) bool) (found bool) {
+	ast.Inspect(n, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if id := called(call); id != nil && these(ty.Uses[id]) {
+				found = true
+			}
+		}
+		return !found
+	})
+	return found
+}
