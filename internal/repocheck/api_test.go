@@ -57,7 +57,7 @@ type surfacer struct {
 	lines  []string
 }
 
-func (s *surfacer) add(format string, args ...any) {
+func (s *surfacer) addf(format string, args ...any) {
 	line := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	s.lines = append(s.lines, s.prefix+line)
 }
@@ -84,9 +84,9 @@ func (s *surfacer) function(d *ast.FuncDecl) {
 	switch {
 	case !d.Name.IsExported():
 	case d.Recv == nil:
-		s.add("func %s%s%s", d.Name, typeParams(d.Type.TypeParams), signature(d.Type))
+		s.addf("func %s%s%s", d.Name, typeParams(d.Type.TypeParams), signature(d.Type))
 	case ast.IsExported(receiver(d)):
-		s.add("method (%s) %s%s", types.ExprString(d.Recv.List[0].Type), d.Name, signature(d.Type))
+		s.addf("method (%s) %s%s", types.ExprString(d.Recv.List[0].Type), d.Name, signature(d.Type))
 	}
 }
 
@@ -122,7 +122,7 @@ func (s *surfacer) value(tok token.Token, spec *ast.ValueSpec) {
 		} else if spec.Type != nil {
 			typ = typeString(spec.Type)
 		}
-		s.add("%s %s %s%s", tok, name, typ, val)
+		s.addf("%s %s %s%s", tok, name, typ, val)
 	}
 }
 
@@ -136,18 +136,18 @@ func qualifier(p *types.Package, from types.Object) string {
 func (s *surfacer) typeSpec(spec *ast.TypeSpec) {
 	head := "type " + spec.Name.Name + typeParams(spec.TypeParams)
 	if spec.Assign.IsValid() {
-		s.add("%s = %s", head, typeString(spec.Type))
+		s.addf("%s = %s", head, typeString(spec.Type))
 		return
 	}
 	switch t := spec.Type.(type) {
 	case *ast.StructType:
-		s.add("%s struct", head)
+		s.addf("%s struct", head)
 		s.fields(head+" struct", t)
 	case *ast.InterfaceType:
-		s.add("%s interface", head)
+		s.addf("%s interface", head)
 		s.methods(head+" interface", t)
 	default:
-		s.add("%s %s", head, typeString(t))
+		s.addf("%s %s", head, typeString(t))
 	}
 }
 
@@ -155,11 +155,11 @@ func (s *surfacer) fields(head string, t *ast.StructType) {
 	for _, field := range t.Fields.List {
 		typ := typeString(field.Type)
 		if len(field.Names) == 0 {
-			s.add("%s, embedded %s", head, typ)
+			s.addf("%s, embedded %s", head, typ)
 		}
 		for _, name := range field.Names {
 			if name.IsExported() {
-				s.add("%s, %s %s", head, name, typ)
+				s.addf("%s, %s %s", head, name, typ)
 			}
 		}
 	}
@@ -168,13 +168,13 @@ func (s *surfacer) fields(head string, t *ast.StructType) {
 func (s *surfacer) methods(head string, t *ast.InterfaceType) {
 	for _, field := range t.Methods.List {
 		if len(field.Names) == 0 {
-			s.add("%s, embedded %s", head, typeString(field.Type))
+			s.addf("%s, embedded %s", head, typeString(field.Type))
 		}
 		for _, name := range field.Names {
 			if sig, ok := field.Type.(*ast.FuncType); ok && name.IsExported() {
-				s.add("%s, %s%s", head, name, signature(sig))
+				s.addf("%s, %s%s", head, name, signature(sig))
 			} else {
-				s.add("%s, unexported methods", head)
+				s.addf("%s, unexported methods", head)
 			}
 		}
 	}

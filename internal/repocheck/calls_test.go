@@ -10,8 +10,8 @@ func callRules() []rule {
 	return []rule{
 		{
 			"sleep",
-			"a test that sleeps on the real clock is slow on a good day and flaky on a bad one: sleep inside synctest.Test, or in a " +
-				"helper whose comment says that it runs in a bubble; library code waits on a timer and a context together",
+			"a test that sleeps on the real clock is slow on a good day and flaky on a bad one: sleep in a bubble of " +
+				"testing/synctest; library code waits on a timer and a context together",
 			checkSleep,
 		},
 		banned("after",
