@@ -74,7 +74,7 @@ func wantNoRead(t *testing.T, r io.Reader, want error) {
 
 func TestBytesPassBothWaysAtOnce(t *testing.T) {
 	pair(t, func(t *testing.T, client, server *memnet.Conn) {
-		want := make([]byte, 8<<20)
+		want := make([]byte, 1<<20)
 		rng := rand.NewChaCha8([32]byte{})
 		rng.Read(want)
 		var wg sync.WaitGroup
