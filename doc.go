@@ -1,0 +1,20 @@
+// Package sortie is the map of a library for services that call other services. It holds no code; the packages below it do.
+//
+// A sortie is a mission that goes out and comes back, and so is an outbound call. This is the path of one:
+//
+//	caller ─▶ client.Client
+//	  route      which upstream, and which side of it: internal or external
+//	  deadline   the time for all of it, body included
+//	  pick       an endpoint, and an attempt there
+//	  sign       credentials, on what is really sent
+//	  wire       a connection from that endpoint's pool
+//	caller ◀── response ── report: where the time went
+//
+// The packages:
+//
+//   - client: one call, down to the wire and back
+//   - metrics: the phases in which time is counted
+//   - sortietest: a test kit of upstreams that fail in scripted ways
+//
+// The module's DESIGN.md tells how they fit together and why.
+package sortie
