@@ -7,8 +7,8 @@ import (
 )
 
 // checkLocked finds uses of a ClientConn's methods in functions that run under the pool's lock, named *Locked, and in
-// the functions of the same package which those call. What a go statement starts, or a function value that is stored
-// for later, does not run under the lock.
+// the functions of the same package which those call. What a go statement starts, or a function value that is passed
+// on for later, does not run under the lock.
 func checkLocked(tr *tree) (out []finding) {
 	for _, p := range tr.pkgs {
 		calls := callGraph{ty: tr.types, bodies: map[types.Object]*ast.FuncDecl{}, reach: map[types.Object]string{}}
@@ -50,13 +50,14 @@ func (g *callGraph) way(fn types.Object) string {
 	if body == nil {
 		return ""
 	}
-	for _, id := range runs(body.Body) {
+	ran := runs(body.Body)
+	for _, id := range ran.names {
 		name := g.ty.funcName(id)
 		if strings.HasPrefix(name, "(*net/http.ClientConn).") {
 			g.reach[fn] = name
 			break
 		}
-		if next, ok := g.ty.Uses[id].(*types.Func); ok {
+		if next, ok := g.ty.Uses[id].(*types.Func); ok && ran.called[id] {
 			if way := g.way(next.Origin()); way != "" {
 				g.reach[fn] = id.Name + ", which uses " + way
 				break
@@ -66,21 +67,28 @@ func (g *callGraph) way(fn types.Object) string {
 	return g.reach[fn]
 }
 
-// runs returns the identifiers of a body that are evaluated while the function runs.
-func runs(body *ast.BlockStmt) (out []*ast.Ident) {
-	called := map[*ast.FuncLit]bool{}
+// evaluated is what a body mentions, and what of it is called, while the function runs.
+type evaluated struct {
+	names  []*ast.Ident
+	called map[*ast.Ident]bool
+}
+
+func runs(body *ast.BlockStmt) evaluated {
+	out := evaluated{called: map[*ast.Ident]bool{}}
+	literals := map[*ast.FuncLit]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
 			return false
 		case *ast.CallExpr:
 			if lit, ok := n.Fun.(*ast.FuncLit); ok {
-				called[lit] = true
+				literals[lit] = true
 			}
+			out.called[called(n)] = true
 		case *ast.FuncLit:
-			return called[n]
+			return literals[n]
 		case *ast.Ident:
-			out = append(out, n)
+			out.names = append(out.names, n)
 		}
 		return true
 	})

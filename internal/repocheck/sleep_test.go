@@ -37,10 +37,22 @@ func saysBubble(decl ast.Decl) bool {
 	return ok && fn.Recv != nil && strings.Contains(fn.Doc.Text(), "bubble")
 }
 
-// outsideCalls returns the identifiers of a node, except those in the arguments of calls of the given functions.
+// outsideCalls returns the identifiers of a node, except those in the arguments of calls of the given functions, and,
+// where there is such a call, those of the functions in tables, which it runs.
 func outsideCalls(ty *typed, n ast.Node, except func(types.Object) bool) (out []*ast.Ident) {
+	skip := map[ast.Node]bool{}
+	tables := callsAny(ty, n, except)
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
+		case *ast.CompositeLit:
+			for _, elt := range n.Elts {
+				if kv, ok := elt.(*ast.KeyValueExpr); ok {
+					elt = kv.Value
+				}
+				skip[elt] = tables
+			}
+		case *ast.FuncLit:
+			return !skip[n]
 		case *ast.CallExpr:
 			if id := called(n); id != nil && except(ty.Uses[id]) {
 				return false
