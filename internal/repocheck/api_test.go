@@ -12,7 +12,16 @@ import (
 
 const apiFile = "internal/repocheck/api.txt"
 
-func checkAPI(tr *tree) (out []finding) {
+func checkAPI(tr *tree) []finding {
+	const enough = 20 // then the rest is better read in a diff
+	out := apiDifference(tr)
+	if n := len(out); n > enough {
+		out = append(out[:enough], finding{apiFile, fmt.Sprintf("and %d more lines differ", n-enough)})
+	}
+	return out
+}
+
+func apiDifference(tr *tree) (out []finding) {
 	want := slices.Collect(strings.Lines(tr.texts[apiFile]))
 	got := slices.Collect(strings.Lines(surfaceText(tr)))
 	for _, line := range got {

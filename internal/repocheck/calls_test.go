@@ -103,13 +103,43 @@ func identifiers(n ast.Node) (out []*ast.Ident) {
 	return out
 }
 
+// checkInit finds init functions, and what is one in disguise: a variable whose value a function of the package computes.
 func checkInit(tr *tree) (out []finding) {
 	tr.each(func(*file) bool { return true }, func(f *file) {
 		for _, decl := range f.ast.Decls {
-			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
-				out = append(out, finding{tr.at(fn), "init function"})
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil && d.Name.Name == "init" {
+					out = append(out, finding{tr.at(d), "init function"})
+				}
+			case *ast.GenDecl:
+				if fn := computedBy(tr.types, d); fn != nil && f.library() && !tr.allows("init", f, d) {
+					out = append(out, finding{tr.at(fn), fn.Name + " runs before main"})
+				}
 			}
 		}
 	})
-	return out
+	return append(out, tr.unusedAllowances("init")...)
+}
+
+// computedBy returns the first function of the package itself that the values of a declaration call, or nil.
+func computedBy(ty *typed, decl *ast.GenDecl) (found *ast.Ident) {
+	ast.Inspect(decl, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false // a function as a value; calling it here would be odd enough to be seen
+		case *ast.CallExpr:
+			id := called(n)
+			if id == nil || found != nil {
+				return true
+			}
+			if fn, ok := ty.Uses[id].(*types.Func); ok && fn.Pkg() != nil {
+				if _, ours := own(fn.Pkg().Path()); ours {
+					found = id
+				}
+			}
+		}
+		return true
+	})
+	return found
 }
