@@ -15,10 +15,11 @@
 // It is closed when the test ends. A script that depends on the request, rather than on its number, is the function
 // [Upstream.Respond]. [Upstream.Play] replaces the script under way.
 //
-//	OK, Status, Endless            answer; refined by Body, With, After, Stall, Drip, ThenClose, Unread
-//	Hang, Reset, Hangup, Abort     do not answer
-//	HangAt, ResetAt, …             break off in the body: OK("hello").ResetAt(2)
-//	Handle                         any http.Handler
+//   - [OK], [Status] and [Endless] answer. [Step.Body], [Step.With], [Step.After], [Step.Stall], [Step.Drip],
+//     [Step.ThenClose] and [Step.Unread] say how.
+//   - [Hang], [Reset], [Hangup] and [Abort] do not answer.
+//   - [Step.HangAt], [Step.ResetAt], [Step.HangupAt] and [Step.AbortAt] break off an answer in its body.
+//   - [Handle] does whatever an http.Handler can.
 //
 // Some faults hit a connection before there is a request, and so are methods of the upstream, to be called when the
 // test says so: [Upstream.Refuse] and [Upstream.BlackHole] last until [Upstream.Restore]; [Upstream.ResetConns] and

@@ -197,3 +197,15 @@ func await(t *testing.T, up *sortietest.Upstream, ready func(sortietest.Stats) b
 		t.Error(err)
 	}
 }
+
+func getContext(ctx context.Context, c *http.Client, url string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}

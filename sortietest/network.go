@@ -50,6 +50,12 @@ func (n *Network) SetRTT(address string, rtt time.Duration) {
 	n.net.SetRTT(address, rtt)
 }
 
+// Dials returns how many dials to address there were, whatever became of them: what a client spends on an address that
+// refuses or hangs.
+func (n *Network) Dials(address string) int {
+	return n.net.Dials(address)
+}
+
 // BlackHole makes dials to address hang until the client gives up, whether somebody listens there or not.
 // [Upstream.BlackHole] also silences open connections.
 func (n *Network) BlackHole(address string) {

@@ -25,10 +25,12 @@ type exchange struct {
 // play does what s says. It returns when the answer is complete, and otherwise panics with [http.ErrAbortHandler],
 // the way net/http offers to leave a handler without completing the answer.
 func (s Step) play(x *exchange) {
-	if !s.unread {
-		if _, err := io.Copy(io.Discard, x.r.Body); err != nil {
-			panic(http.ErrAbortHandler)
-		}
+	switch {
+	case s.handler != nil:
+	case s.unread: // without this, net/http reads some 256 KiB before it sends headers
+		http.NewResponseController(x.w).EnableFullDuplex()
+	default:
+		x.readBody()
 	}
 	x.wait(s.delay)
 	switch {
@@ -120,6 +122,12 @@ func (s Step) bytes(from, to int) string {
 		return filler[:to-from]
 	}
 	return s.body[from:to]
+}
+
+func (x *exchange) readBody() {
+	if _, err := io.Copy(io.Discard, x.r.Body); err != nil {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 func (x *exchange) write(b string) {

@@ -1,8 +1,10 @@
 package sortietest
 
 import (
+	"fmt"
 	"net"
 	"net/http"
+	"runtime/debug"
 )
 
 // serve accepts from ln in a goroutine of its own. It returns nil if the upstream is closed.
@@ -37,7 +39,20 @@ func (u *Upstream) handle(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	defer u.end()
+	defer u.catch(r)
 	u.next(r).play(&exchange{w: w, r: r, conn: c, done: u.done})
+}
+
+// catch tells the test of a panic in Respond or Handle, which net/http would only log.
+func (u *Upstream) catch(r *http.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p != http.ErrAbortHandler {
+		u.fail(fmt.Errorf("panic on %s %s: %v\n%s", r.Method, r.URL.Path, p, debug.Stack()))
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // next returns the step for r.

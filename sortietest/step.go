@@ -7,9 +7,8 @@ import (
 )
 
 // Step is what an [Upstream] does with one request. Steps are made by the functions [OK], [Status], [Endless],
-// [Hang], [Reset], [Hangup], [Abort] and [Handle], and refined by methods, each of which returns a changed copy:
-//
-//	sortietest.Status(429).With("Retry-After", "1").After(20 * time.Millisecond)
+// [Hang], [Reset], [Hangup], [Abort] and [Handle], and refined by methods, each of which returns a changed copy, so that
+// they chain: Status(429).With("Retry-After", "1").After(time.Second).
 //
 // The zero Step answers 200 without a body. A Step may be shared by several upstreams and goroutines.
 //
@@ -74,7 +73,7 @@ func Abort() Step { return Step{fault: abort} }
 
 // Handle leaves the request to h, for what the other steps cannot do. h reads the request body itself; what it reads
 // is recorded. h must return when the request's context ends, which it does when the upstream is closed.
-func Handle(h http.Handler) Step { return Step{handler: h, unread: true} }
+func Handle(h http.Handler) Step { return Step{handler: h} }
 
 // With adds a header to the answer: With("Retry-After", "1"), With("Keep-Alive", "timeout=5").
 func (s Step) With(key, value string) Step {

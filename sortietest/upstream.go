@@ -173,7 +173,6 @@ func (u *Upstream) Close() error {
 
 	if first {
 		close(u.done)
-		u.cancel()
 		if ln != nil {
 			ln.Close()
 		}
@@ -182,6 +181,7 @@ func (u *Upstream) Close() error {
 			c.Close() // before net/http, which would wait for TLS to say farewell
 		}
 		u.srv.Close()
+		u.cancel() // after the connections, so that no handler still answers
 	}
 	u.serving.Wait()
 	for _, tr := range clients {

@@ -19,6 +19,7 @@ type Network struct {
 	listeners map[netip.AddrPort]*listener
 	holes     map[netip.AddrPort]chan struct{} // closed by Restore
 	rtts      map[netip.AddrPort]time.Duration
+	dials     map[netip.AddrPort]int
 	names     map[string]netip.Addr
 	conns     map[*Conn]netip.AddrPort // dialling ends
 	port      uint16                   // last one given out
@@ -30,6 +31,7 @@ func New() *Network {
 		listeners: make(map[netip.AddrPort]*listener),
 		holes:     make(map[netip.AddrPort]chan struct{}),
 		rtts:      make(map[netip.AddrPort]time.Duration),
+		dials:     make(map[netip.AddrPort]int),
 		names:     make(map[string]netip.Addr),
 		conns:     make(map[*Conn]netip.AddrPort),
 		port:      firstPort - 1,
@@ -77,6 +79,9 @@ func (n *Network) DialContext(ctx context.Context, network, address string) (net
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
 	}
+	n.mu.Lock()
+	n.dials[addr]++
+	n.mu.Unlock()
 	c, err := n.dial(ctx, addr)
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: net.TCPAddrFromAddrPort(addr), Err: err}
@@ -172,6 +177,17 @@ func (n *Network) SetRTT(address string, rtt time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.rtts[addr] = rtt
+}
+
+// Dials returns how many dials to address there were, whatever became of them.
+func (n *Network) Dials(address string) int {
+	addr, err := n.resolve("tcp", address)
+	if err != nil {
+		return 0
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dials[addr]
 }
 
 // Conns returns the connections to address whose dialling end is not closed, in no particular order: the dialling

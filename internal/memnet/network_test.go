@@ -280,3 +280,20 @@ func TestDialWhileListenerCloses(t *testing.T) {
 		})
 	}
 }
+
+func TestDialsAreCountedWhateverBecomesOfThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnet.New()
+		n.DialContext(t.Context(), "tcp", "10.0.0.1:80")
+		n.BlackHole("10.0.0.1:80")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		n.DialContext(ctx, "tcp", "10.0.0.1:80")
+		n.Restore("10.0.0.1:80")
+		listen(t, n, "10.0.0.1:80")
+		dial(t, n, "10.0.0.1:80")
+		if a, b, c := n.Dials("10.0.0.1:80"), n.Dials("10.0.0.2:80"), n.Dials("nonsense"); a != 3 || b != 0 || c != 0 {
+			t.Errorf("%d, %d, %d dials, want 3, 0, 0", a, b, c)
+		}
+	})
+}

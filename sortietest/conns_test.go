@@ -1,0 +1,394 @@
+package sortietest_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sortie-go/sortie/sortietest"
+)
+
+func TestRefuseAndRestoreInMemory(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		refuseAndRestore(t, n.NewUpstream(t, "10.0.0.1:80", sortietest.OK("a")))
+	})
+}
+
+func TestRefuseAndRestoreOnSockets(t *testing.T) {
+	refuseAndRestore(t, sortietest.NewUpstream(t, sortietest.OK("a")))
+}
+
+func refuseAndRestore(t *testing.T, up *sortietest.Upstream) {
+	t.Helper()
+	c := up.Client()
+	wantAnswer(t, c, up.URL(), 200, "a")
+	for range 2 {
+		up.Refuse()
+		up.Refuse()
+		if open := up.Stats().OpenConns; open != 0 {
+			t.Errorf("%d connections open", open)
+		}
+		c.CloseIdleConnections() // or the client might find its connection broken before it dials
+		_, _, err := get(c, up.URL())
+		wantError(t, err, syscall.ECONNREFUSED)
+		up.Restore()
+		up.Restore()
+		wantAnswer(t, c, up.URL(), 200, "a")
+	}
+}
+
+func TestRefuseResetsRequestsUnderWay(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		up := n.NewUpstream(t, "10.0.0.1:80", sortietest.Hang())
+		time.AfterFunc(time.Minute, up.Refuse)
+		_, _, err := get(up.Client(), up.URL())
+		wantError(t, err, syscall.ECONNRESET)
+	})
+}
+
+func TestBlackHoleInMemory(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		up := n.NewUpstream(t, "10.0.0.1:80", sortietest.OK("a"))
+		c := up.Client()
+		c.Timeout = time.Minute
+		wantAnswer(t, c, up.URL(), 200, "a")
+		up.BlackHole()
+		up.BlackHole()
+		for range 2 { // the open connection first, then a dial
+			start := time.Now()
+			_, _, err := get(c, up.URL())
+			wantError(t, err, errTimeout)
+			wantTook(t, start, time.Minute)
+		}
+		if seen := up.Stats().Requests; seen != 1 {
+			t.Errorf("%d requests came through", seen)
+		}
+		up.Restore()
+		wantAnswer(t, c, up.URL(), 200, "a")
+	})
+}
+
+func TestBlackHoleEndsWithTheUpstream(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		up := n.NewUpstream(t, "10.0.0.1:80", sortietest.OK("a"))
+		up.BlackHole()
+		time.AfterFunc(time.Hour, func() { up.Close() })
+		_, _, err := get(up.Client(), up.URL())
+		wantError(t, err, syscall.ECONNREFUSED)
+	})
+}
+
+func TestRefuseEndsABlackHole(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		up := n.NewUpstream(t, "10.0.0.1:80", sortietest.OK("a"))
+		up.BlackHole()
+		up.Refuse()
+		_, _, err := get(up.Client(), up.URL())
+		wantError(t, err, syscall.ECONNREFUSED)
+		up.BlackHole()
+		up.Restore()
+		wantAnswer(t, up.Client(), up.URL(), 200, "a")
+	})
+}
+
+func TestResetConns(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		up := n.NewUpstream(t, "10.0.0.1:80", sortietest.Hang())
+		time.AfterFunc(time.Minute, up.ResetConns)
+		_, _, err := get(up.Client(), up.URL())
+		wantError(t, err, syscall.ECONNRESET)
+		up.Play(sortietest.OK("a"))
+		wantAnswer(t, up.Client(), up.URL(), 200, "a")
+	})
+}
+
+func TestCloseIdleSparesRunningRequests(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		up := n.NewUpstream(t, "10.0.0.1:80", sortietest.OK("a"), sortietest.OK("b").After(time.Minute))
+		wantAnswer(t, up.Client(), up.URL(), 200, "a")
+		time.AfterFunc(time.Second, up.CloseIdle)
+		wantAnswer(t, up.Client(), up.URL(), 200, "b")
+		if s := up.Stats(); s.Conns != 2 || s.OpenConns != 1 {
+			t.Errorf("%+v, want the first connection closed", s)
+		}
+	})
+}
+
+func TestRequestsPerConn(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		inMemory(t, func(t *testing.T, n *sortietest.Network) {
+			up := &sortietest.Upstream{Network: n, Address: "10.0.0.1:80", TLS: secure, RequestsPerConn: 2}
+			up.Start(t)
+			c := up.Client()
+			for i := range 6 {
+				wantAnswer(t, c, up.URL(), 200, "")
+				synctest.Wait()
+				if open := up.Stats().OpenConns; open != (i+1)%2 {
+					t.Errorf("after request %d, %d connections are open", i+1, open)
+				}
+			}
+			if conns := up.Stats().Conns; conns != 3 {
+				t.Errorf("%d connections for six requests", conns)
+			}
+		})
+	}
+}
+
+// The connection ends in the moment a request arrives on it: a POST is lost, and a GET net/http sends again.
+func TestStaleReuse(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		inMemory(t, func(t *testing.T, n *sortietest.Network) {
+			up := &sortietest.Upstream{
+				Network: n, Address: "10.0.0.1:80", HTTP2: h2, RequestsPerConn: 1, StaleReuse: true,
+			}
+			up.Start(t)
+			c := up.Client()
+			wantAnswer(t, c, up.URL(), 200, "")
+			synctest.Wait()
+			if open := up.Stats().OpenConns; open != 1 {
+				t.Errorf("%d connections open", open)
+			}
+			if _, _, err := do(c, "POST", up.URL(), "x"); err == nil {
+				t.Error("POST on the stale connection succeeded")
+			}
+			if !h2 {
+				wantAnswer(t, c, up.URL(), 200, "")
+				wantAnswer(t, c, up.URL(), 200, "")
+				if s := up.Stats(); s.Requests != 3 || s.Conns != 3 {
+					t.Errorf("%d requests, %d connections, want 3 and 3", s.Requests, s.Conns)
+				}
+			}
+		})
+	}
+}
+
+func TestIdleTimeout(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		up := &sortietest.Upstream{Network: n, Address: "10.0.0.1:80", IdleTimeout: 5 * time.Second}
+		up.Start(t)
+		wantAnswer(t, up.Client(), up.URL(), 200, "")
+		time.Sleep(5*time.Second - 1)
+		if open := up.Stats().OpenConns; open != 1 {
+			t.Errorf("%d connections open before the timeout", open)
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if open := up.Stats().OpenConns; open != 0 {
+			t.Errorf("%d connections open after the timeout", open)
+		}
+	})
+}
+
+// Whatever is going on, Close ends it. That nothing is left running, the bubble checks.
+func TestCloseEndsEverything(t *testing.T) {
+	for name, step := range map[string]sortietest.Step{
+		"hang":         sortietest.Hang(),
+		"hang unread":  sortietest.Hang().Unread(),
+		"hang in body": sortietest.OK("hello").HangAt(2),
+		"after":        sortietest.OK("").After(time.Hour),
+		"stall":        sortietest.OK("hello").Stall(2, time.Hour),
+		"endless":      sortietest.Endless(),
+		"drip":         sortietest.Endless().Drip(1, time.Hour),
+		"handle":       sortietest.Handle(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })),
+	} {
+		for _, secure := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				inMemory(t, func(t *testing.T, n *sortietest.Network) {
+					up := &sortietest.Upstream{Network: n, Address: "10.0.0.1:80", TLS: secure, HTTP2: secure}
+					up.Steps = []sortietest.Step{step}
+					up.Start(t)
+					start := time.Now()
+					time.AfterFunc(time.Minute, func() {
+						var wg sync.WaitGroup
+						for range 2 {
+							wg.Go(func() {
+								if err := up.Close(); err != nil {
+									t.Error(err)
+								}
+								if s := up.Stats(); s.InFlight != 0 || s.OpenConns != 0 {
+									t.Errorf("%+v after Close", s)
+								}
+							})
+						}
+						wg.Wait()
+					})
+					resp, err := up.Client().Post(up.URL(), "text/plain", http.NoBody)
+					if err == nil {
+						synctest.Wait()
+						time.Sleep(time.Minute) // as for a body nobody reads
+						io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+					wantTook(t, start, time.Minute)
+				})
+			})
+		}
+	}
+}
+
+func TestClosedUpstreamRefuses(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		up := n.NewUpstream(t, "10.0.0.1:80", sortietest.OK("a"))
+		up.Close()
+		up.Close()
+		up.Restore()
+		up.BlackHole()
+		_, _, err := get(up.Client(), up.URL())
+		wantError(t, err, syscall.ECONNREFUSED)
+		n.NewUpstream(t, "10.0.0.1:80", sortietest.OK("b"))
+		wantAnswer(t, up.Client(), up.URL(), 200, "b")
+	})
+}
+
+func TestTLSNames(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		inMemory(t, func(t *testing.T, n *sortietest.Network) {
+			up := &sortietest.Upstream{Network: n, Address: "catalog.example:443", TLS: true, HTTP2: h2}
+			up.Start(t)
+			if got := up.URL(); got != "https://catalog.example" {
+				t.Errorf("URL %q", got)
+			}
+			wantAnswer(t, up.Client(), up.URL(), 200, "")
+			want := "HTTP/1.1"
+			if h2 {
+				want = "HTTP/2.0"
+			}
+			if r := up.Requests()[0]; r.ServerName != "catalog.example" || r.Host != "catalog.example" || r.Proto != want {
+				t.Errorf("record %+v", r)
+			}
+			wantAnswer(t, up.Client(), "https://"+loopbackOf(t, n, up), 200, "")
+		})
+	}
+}
+
+// loopbackOf finds the address that a name has on n.
+func loopbackOf(t *testing.T, n *sortietest.Network, up *sortietest.Upstream) string {
+	t.Helper()
+	c, err := n.DialContext(t.Context(), "tcp", up.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	return c.RemoteAddr().String()
+}
+
+func TestTLSIsNotTrustedWithoutBeingTold(t *testing.T) {
+	up := &sortietest.Upstream{TLS: true}
+	up.Start(t)
+	_, _, err := get(&http.Client{Transport: new(http.Transport)}, up.URL())
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
+		t.Errorf("error %v, want a certificate error", err)
+	}
+	wantAnswer(t, up.Client(), up.URL(), 200, "")
+}
+
+func TestTLSForAnotherHost(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		up := &sortietest.Upstream{
+			Network: n, Address: "catalog.example:443", TLS: true, Hosts: []string{"search.example"},
+		}
+		up.Start(t)
+		_, _, err := get(up.Client(), up.URL())
+		if _, ok := errors.AsType[*tls.CertificateVerificationError](err); !ok {
+			t.Errorf("error %v, want a certificate error", err)
+		}
+		cfg := sortietest.ClientTLS()
+		cfg.ServerName = "search.example"
+		tr := &http.Transport{DialContext: n.DialContext, TLSClientConfig: cfg}
+		defer tr.CloseIdleConnections()
+		wantAnswer(t, &http.Client{Transport: tr}, up.URL(), 200, "")
+	})
+}
+
+func TestMaxStreams(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		up := &sortietest.Upstream{Network: n, Address: "10.0.0.1:80", HTTP2: true, MaxStreams: 2}
+		up.Steps = []sortietest.Step{sortietest.OK("").After(time.Second)}
+		up.Start(t)
+		c := up.Client()
+		wantAnswer(t, c, up.URL(), 200, "") // the client learns the limit
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() { wantAnswer(t, c, up.URL(), 200, "") })
+		}
+		wg.Wait()
+		if s := up.Stats(); s.Conns < 3 {
+			t.Errorf("%d connections for six requests, two at a time on each", s.Conns)
+		}
+	})
+}
+
+func TestURLOfLiterals(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		for address, want := range map[string]string{
+			"10.0.0.1:80":        "http://10.0.0.1",
+			"10.0.0.1:8080":      "http://10.0.0.1:8080",
+			"10.0.0.1:443":       "http://10.0.0.1:443",
+			"[2001:db8::1]:80":   "http://[2001:db8::1]",
+			"[2001:db8::1]:8080": "http://[2001:db8::1]:8080",
+		} {
+			up := n.NewUpstream(t, address, sortietest.OK("a"))
+			if up.URL() != want || up.Addr() != address {
+				t.Errorf("%s: URL %s, Addr %s, want %s", address, up.URL(), up.Addr(), want)
+			}
+			wantAnswer(t, up.Client(), up.URL(), 200, "a")
+		}
+	})
+}
+
+func TestNetworkDistance(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		n.SetRTT("10.0.0.1:80", 150*time.Millisecond)
+		up := n.NewUpstream(t, "10.0.0.1:80", sortietest.OK("a"))
+		c := up.Client()
+		for _, want := range []time.Duration{300 * time.Millisecond, 150 * time.Millisecond} {
+			start := time.Now()
+			wantAnswer(t, c, up.URL(), 200, "a")
+			wantTook(t, start, want)
+		}
+	})
+}
+
+func TestNetworkBlackHole(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		n.BlackHole("10.0.0.9:80")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := n.DialContext(ctx, "tcp", "10.0.0.9:80")
+		wantError(t, err, errTimeout)
+		n.Restore("10.0.0.9:80")
+		_, err = n.DialContext(ctx, "tcp", "10.0.0.9:80")
+		wantError(t, err, errTimeout) // the context's, which has ended
+		_, err = n.DialContext(t.Context(), "tcp", "10.0.0.9:80")
+		wantError(t, err, syscall.ECONNREFUSED)
+		if dials := n.Dials("10.0.0.9:80"); dials != 3 {
+			t.Errorf("%d dials counted of three", dials)
+		}
+	})
+}
+
+func TestNetworkListen(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		ln, err := n.Listen("10.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		c, err := n.DialContext(t.Context(), "tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, port, _ := net.SplitHostPort(c.RemoteAddr().String()); port == "0" {
+			t.Error("port 0 is still 0")
+		}
+	})
+}
