@@ -1,6 +1,7 @@
 package sortietest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -201,8 +202,9 @@ type parcel struct {
 	due   time.Time
 }
 
-// inTransit is how many parcels may be on their way in one direction. A sender who is faster waits.
-const inTransit = 64
+// inTransit is how many parcels may be on their way in one direction, 16 MiB if they are full. A sender who is faster
+// waits.
+const inTransit = 1024
 
 // carry takes what comes from src to dst, each byte and the end after delay, the first ones after extra more.
 func carry(ctx context.Context, dst, src net.Conn, delay, extra time.Duration) {
@@ -212,15 +214,15 @@ func carry(ctx context.Context, dst, src net.Conn, delay, extra time.Duration) {
 	defer sender.Wait()
 	defer close(parcels)
 	until := time.Now().Add(extra) // nothing arrives before
+	buf := make([]byte, piece)
 	for {
-		b := make([]byte, piece)
-		n, err := src.Read(b)
+		n, err := src.Read(buf)
 		due := time.Now().Add(delay)
 		if first := until.Add(delay); due.Before(first) {
 			due = first
 		}
 		select {
-		case parcels <- parcel{b[:n], err, due}:
+		case parcels <- parcel{bytes.Clone(buf[:n]), err, due}:
 		case <-ctx.Done():
 			return
 		}
