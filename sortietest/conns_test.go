@@ -175,11 +175,11 @@ func TestIdleTimeout(t *testing.T) {
 		up := &sortietest.Upstream{Network: n, Address: "10.0.0.1:80", IdleTimeout: 5 * time.Second}
 		up.Start(t)
 		wantAnswer(t, up.Client(), up.URL(), 200, "")
-		time.Sleep(5*time.Second - 1)
+		time.Sleep(5*time.Second - time.Nanosecond)
 		if open := up.Stats().OpenConns; open != 1 {
 			t.Errorf("%d connections open before the timeout", open)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if open := up.Stats().OpenConns; open != 0 {
 			t.Errorf("%d connections open after the timeout", open)

@@ -246,7 +246,7 @@ func deliver(ctx context.Context, dst, src net.Conn, parcels <-chan parcel) {
 		}
 		switch {
 		case p.err == io.EOF:
-			closeWrite(dst)
+			_ = closeWrite(dst) // if it is closed already, so much the better
 		case p.err != nil:
 			resetConn(dst)
 		}

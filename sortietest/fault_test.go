@@ -168,20 +168,21 @@ func wantHang(t *testing.T, up *sortietest.Upstream, status int, body string) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		resp, err := up.Client().Do(req)
-		if err == nil {
-			defer resp.Body.Close()
-			got := make([]byte, len(body))
-			if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != body || resp.StatusCode != status {
-				t.Errorf("answer %d %q, %v, want %d %q", resp.StatusCode, got, err, status, body)
+		if err != nil {
+			wantError(t, err, context.Canceled)
+			if status != 0 {
+				t.Error("the headers did not come")
 			}
-			cancel()
-			_, err = resp.Body.Read(got[:1])
-			wantError(t, err, context.Canceled)
-		} else if status != 0 {
-			t.Error(err)
-		} else {
-			wantError(t, err, context.Canceled)
+			return
 		}
+		defer resp.Body.Close()
+		got := make([]byte, len(body))
+		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != body || resp.StatusCode != status {
+			t.Errorf("answer %d %q, %v, want %d %q", resp.StatusCode, got, err, status, body)
+		}
+		cancel()
+		_, err = resp.Body.Read(got[:1])
+		wantError(t, err, context.Canceled)
 	})
 	await(t, up, func(s sortietest.Stats) bool { return s.Requests == 1 })
 	if status == 0 {

@@ -1,7 +1,9 @@
 package sortietest
 
 import (
+	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -28,7 +30,7 @@ func (s Step) play(x *exchange) {
 	switch {
 	case s.handler != nil:
 	case s.unread: // without this, net/http reads some 256 KiB before it sends headers
-		http.NewResponseController(x.w).EnableFullDuplex()
+		x.must(http.NewResponseController(x.w).EnableFullDuplex())
 	default:
 		x.readBody()
 	}
@@ -46,9 +48,7 @@ func (s Step) play(x *exchange) {
 
 func (s Step) writeHeader(x *exchange) {
 	h := x.w.Header()
-	for key, values := range s.header {
-		h[key] = values
-	}
+	maps.Copy(h, s.header)
 	if s.last {
 		h.Set("Connection", "close")
 	}
@@ -125,19 +125,23 @@ func (s Step) bytes(from, to int) string {
 }
 
 func (x *exchange) readBody() {
-	if _, err := io.Copy(io.Discard, x.r.Body); err != nil {
-		panic(http.ErrAbortHandler)
-	}
+	_, err := io.Copy(io.Discard, x.r.Body)
+	x.must(err)
 }
 
 func (x *exchange) write(b string) {
-	if _, err := io.WriteString(x.w, b); err != nil && err != http.ErrBodyNotAllowed {
-		panic(http.ErrAbortHandler)
+	if _, err := io.WriteString(x.w, b); !errors.Is(err, http.ErrBodyNotAllowed) {
+		x.must(err)
 	}
 }
 
 func (x *exchange) flush() {
-	if err := http.NewResponseController(x.w).Flush(); err != nil {
+	x.must(http.NewResponseController(x.w).Flush())
+}
+
+// must leaves the handler if the client is gone.
+func (x *exchange) must(err error) {
+	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }

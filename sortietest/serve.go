@@ -1,6 +1,7 @@
 package sortietest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -49,7 +50,7 @@ func (u *Upstream) catch(r *http.Request) {
 	if p == nil {
 		return
 	}
-	if p != http.ErrAbortHandler {
+	if err, ok := p.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
 		u.fail(fmt.Errorf("panic on %s %s: %v\n%s", r.Method, r.URL.Path, p, debug.Stack()))
 	}
 	panic(http.ErrAbortHandler)

@@ -3,6 +3,7 @@ package sortietest
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -82,7 +83,7 @@ func (s Step) With(key, value string) Step {
 		s.header = make(http.Header)
 	}
 	key = http.CanonicalHeaderKey(key)
-	s.header[key] = append(s.header[key][:len(s.header[key]):len(s.header[key])], value)
+	s.header[key] = append(slices.Clip(s.header[key]), value)
 	return s
 }
 
