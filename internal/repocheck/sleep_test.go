@@ -38,10 +38,10 @@ func saysBubble(decl ast.Decl) bool {
 }
 
 // outsideCalls returns the identifiers of a node, except those in the arguments of calls of the given functions, and,
-// where there is such a call, those of the functions in tables, which it runs.
+// where there is such a call, those of the functions in tables and variables, which it runs.
 func outsideCalls(ty *typed, n ast.Node, except func(types.Object) bool) (out []*ast.Ident) {
-	skip := map[ast.Node]bool{}
-	tables := callsAny(ty, n, except)
+	stored := map[*ast.FuncLit]bool{}
+	enters := callsAny(ty, n, except)
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CompositeLit:
@@ -49,10 +49,14 @@ func outsideCalls(ty *typed, n ast.Node, except func(types.Object) bool) (out []
 				if kv, ok := elt.(*ast.KeyValueExpr); ok {
 					elt = kv.Value
 				}
-				skip[elt] = tables
+				stored[ty.literal(elt)] = enters
+			}
+		case *ast.AssignStmt:
+			for _, value := range n.Rhs {
+				stored[ty.literal(value)] = enters
 			}
 		case *ast.FuncLit:
-			return !skip[n]
+			return !stored[n]
 		case *ast.CallExpr:
 			if id := called(n); id != nil && except(ty.Uses[id]) {
 				return false
@@ -63,6 +67,15 @@ func outsideCalls(ty *typed, n ast.Node, except func(types.Object) bool) (out []
 		return true
 	})
 	return out
+}
+
+// literal returns the function that an expression is, if need be converted, such as http.HandlerFunc(func…), or nil.
+func (ty *typed) literal(expr ast.Expr) *ast.FuncLit {
+	if call, ok := expr.(*ast.CallExpr); ok && len(call.Args) == 1 && ty.Types[call.Fun].IsType() {
+		expr = call.Args[0]
+	}
+	lit, _ := expr.(*ast.FuncLit)
+	return lit
 }
 
 // bubbles returns the predicate of the functions that run their argument in a bubble: synctest.Test, and the helpers
