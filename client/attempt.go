@@ -1,0 +1,137 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/sortie-go/sortie/internal/pool"
+)
+
+// An attempt is one request on the wire. Its context lives as long as its body.
+type attempt struct {
+	call       *call
+	number     int
+	endpoint   *endpoint
+	start      time.Time
+	ctx        context.Context
+	cancel     context.CancelCauseFunc
+	request    http.Request // the one clone of the caller's request; what is sent
+	url        url.URL
+	sent       *requestBody // nil: the request has no body
+	ownsHeader bool         // the header map is not the caller's any more
+	handed     bool         // the wire has got the request
+
+	// Guarded by call.mu once the attempt has been sent.
+	info    pool.Info
+	account Account
+	status  int
+	ended   bool
+	endedAt time.Time
+	reason  Reason
+}
+
+// newAttempt begins an attempt at an endpoint: its context, its clone of the request, its time limit.
+func (c *call) newAttempt(ep *endpoint) *attempt {
+	a := &c.first
+	if len(c.attempts) > 0 {
+		a = new(attempt)
+	}
+	now := time.Now()
+	*a = attempt{call: c, number: len(c.attempts) + 1, endpoint: ep, start: now}
+	a.ctx, a.cancel = context.WithCancelCause(c.context())
+	a.build()
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attempts = append(c.attempts, a)
+	if limit := c.limits.perAttempt; limit > 0 {
+		c.limits.attempt = now.Add(limit)
+	}
+	c.armLocked(now)
+	return a
+}
+
+// build makes the request that is sent. It shares the caller's header map as long as nobody has to write to it.
+func (a *attempt) build() {
+	c := a.call
+	a.request = *c.req.WithContext(a.ctx)
+	if b := a.endpoint.base; b != nil {
+		b.rewrite(&a.url, c.req.URL)
+		a.request.Host = a.hostHeader()
+	} else {
+		a.url = *c.req.URL
+		a.url.User = nil
+	}
+	a.request.URL = &a.url
+	if a.request.Header == nil {
+		a.request.Header = make(http.Header)
+	}
+	if user := c.req.URL.User; user != nil && a.request.Header.Get("Authorization") == "" {
+		a.ownHeader()
+		password, _ := user.Password()
+		a.request.SetBasicAuth(user.Username(), password)
+	}
+	if c.req.Body != nil && c.req.Body != http.NoBody {
+		a.sent = &requestBody{inner: c.req.Body, length: c.req.ContentLength}
+		a.request.Body = a.sent
+	}
+}
+
+// hostHeader is the Host to send: the caller's own, if it set one that is not just the URL's, as a reverse proxy does.
+func (a *attempt) hostHeader() string {
+	req := a.call.req
+	switch {
+	case req.Host != "" && req.Host != req.URL.Host:
+		return req.Host
+	case a.call.up.preserveHost:
+		return req.URL.Host
+	}
+	return a.endpoint.base.url.Host
+}
+
+// ownHeader gives the request a header map of its own, before the first write to it.
+func (a *attempt) ownHeader() {
+	if !a.ownsHeader {
+		a.ownsHeader = true
+		a.request.Header = a.request.Header.Clone()
+	}
+}
+
+// neverSent reports that certainly no byte of the request has left.
+func (a *attempt) neverSent() bool {
+	return !a.handed || a.info.NeverSent
+}
+
+// endLocked notes how the attempt ended, unless that is known already.
+func (a *attempt) endLocked(reason Reason, now time.Time) {
+	if !a.ended {
+		a.ended, a.endedAt, a.reason = true, now, reason
+	}
+}
+
+// release lets go of what the attempt holds: its context and its place at the endpoint.
+func (a *attempt) release() {
+	a.cancel(nil)
+	a.endpoint.release()
+}
+
+func (a *attempt) reportLocked(now time.Time) Attempt {
+	if a.ended {
+		now = a.endedAt
+	}
+	reason := a.reason
+	if !a.ended {
+		reason = statusReason(a.status)
+	}
+	return Attempt{
+		Number: a.number, Endpoint: a.endpoint.name,
+		Start: a.start.Sub(a.call.start), Duration: now.Sub(a.start),
+		Reason: reason, Status: a.status, Account: a.account,
+		Conn: Conn{
+			ID: a.info.Conn, Remote: a.info.Remote, Proto: a.info.Proto,
+			Reused: a.info.Reused, IdleTime: a.info.IdleTime, Age: a.info.Age, Sends: a.info.Sends,
+		},
+	}
+}

@@ -1,0 +1,131 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/sortie-go/sortie/metrics"
+)
+
+// A responseBody is what the caller reads. With its end the call ends.
+type responseBody struct {
+	call   *call
+	inner  io.ReadCloser
+	unwait func() bool // stops waiting for the caller's context
+	closed bool        // guarded by call.mu
+}
+
+// An upgradedBody is the body of a 101: net/http promises that it can be written to.
+type upgradedBody struct {
+	*responseBody
+	io.Writer
+}
+
+func (b *responseBody) Read(p []byte) (int, error) {
+	c := b.call
+	if err := b.beginRead(); err != nil {
+		return 0, err
+	}
+	n, err := b.inner.Read(p)
+	c.mu.Lock()
+	c.watch.book(metrics.PhaseBody, time.Now())
+	c.reading, c.limits.readSince = false, time.Time{}
+	c.received += int64(n)
+	c.mu.Unlock()
+	switch err {
+	case nil:
+		return n, nil
+	case io.EOF:
+		b.over()
+		c.succeed()
+		return n, io.EOF
+	}
+	return n, b.fail(err)
+}
+
+// beginRead books the time since the last read to the caller, and starts the limit of this one.
+func (b *responseBody) beginRead() error {
+	c := b.call
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case b.closed:
+		return http.ErrBodyReadAfterClose
+	case c.failure != nil:
+		return c.failure
+	case c.ended:
+		return io.EOF
+	}
+	now := time.Now()
+	c.watch.book(metrics.PhaseCaller, now)
+	c.reading = true
+	if c.limits.progress > 0 {
+		c.limits.readSince = now
+		c.armLocked(now)
+	}
+	return nil
+}
+
+// fail ends the call because reading the body failed.
+func (b *responseBody) fail(err error) error {
+	c := b.call
+	b.over()
+	e := &Error{Reason: c.classifyBody(err), Err: err}
+	c.end(e.Reason, e)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failure != nil {
+		return c.failure // somebody else ended the call first, and knew why
+	}
+	return e
+}
+
+// Close ends the call. What the pool still reads, to keep the connection, counts as reading the body.
+func (b *responseBody) Close() error {
+	c := b.call
+	c.mu.Lock()
+	if b.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	b.closed = true
+	over := c.ended
+	if !over && !c.reading {
+		c.watch.book(metrics.PhaseCaller, time.Now())
+	}
+	c.mu.Unlock()
+
+	err := b.inner.Close()
+	if over {
+		return err
+	}
+	c.mu.Lock()
+	if !c.ended && !c.reading {
+		c.watch.book(metrics.PhaseBody, time.Now())
+	}
+	c.mu.Unlock()
+	b.over()
+	c.succeed()
+	return err
+}
+
+// watchContext ends the call when the caller's context ends while nobody reads: the response is lost then anyway, and
+// what the call holds must not wait for a Close that may never come.
+func (b *responseBody) watchContext() {
+	ctx := b.call.context()
+	if ctx.Done() == nil {
+		return
+	}
+	b.unwait = context.AfterFunc(ctx, func() {
+		b.call.abandon(contextErrReason(ctx.Err()), context.Cause(ctx))
+	})
+}
+
+// over stops waiting for the caller's context: the call is about to end by itself.
+func (b *responseBody) over() {
+	if b.unwait != nil {
+		b.unwait()
+	}
+}

@@ -1,0 +1,236 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/sortie-go/sortie/metrics"
+)
+
+// A call is what the caller asked for, on its way down the pipeline and back. It is one allocation: the first attempt,
+// the wrapper of the body and the requests made from the caller's lie inside it, since most calls need no other.
+type call struct {
+	client *Client
+	up     *upstream     // nil until route has found it
+	req    *http.Request // the caller's: only ever read
+	opts   CallOptions
+	side   Side
+	host   hostPort // logical
+	start  time.Time
+
+	logical http.Request // what resp.Request shows: the caller's, under a context that knows the call
+	view    callView
+	body    responseBody
+	first   attempt
+
+	prev, next *call // in the upstream's list of open calls, while entered; guarded by openCalls.mu
+	entered    bool
+
+	mu       sync.Mutex // the caller, a second reader or closer, the timer and ReportOf may meet
+	watch    stopwatch
+	limits   limits
+	attempts []*attempt // in order; the last one is the one that runs
+	inline   [1]*attempt
+	received int64 // bytes of the body
+	reading  bool  // inside Read
+	status   int
+	ended    bool
+	endedAt  time.Time
+	reason   Reason
+	unclosed bool
+	failure  *Error // what ended the call, for readers that come later
+}
+
+type callKey struct{}
+
+// A callView is the caller's context, with the call in it for ReportOf.
+type callView struct {
+	context.Context
+	call *call
+}
+
+func (v *callView) Value(key any) any {
+	if key == (callKey{}) {
+		return v.call
+	}
+	return v.Context.Value(key)
+}
+
+func newCall(client *Client, req *http.Request) *call {
+	c := &call{client: client, req: req, start: time.Now()}
+	c.watch.last = c.start
+	c.attempts = c.inline[:0]
+	c.opts = callOptions(req.Context())
+	c.side = orDefault(c.opts.Side, client.side)
+	return c
+}
+
+// context is the caller's. It ends when the caller says so; our own limits end attempts, through their contexts.
+func (c *call) context() context.Context { return c.req.Context() }
+
+// last is the attempt that runs, or the one that ran last; nil before the first.
+func (c *call) last() *attempt {
+	if len(c.attempts) == 0 {
+		return nil
+	}
+	return c.attempts[len(c.attempts)-1]
+}
+
+// book gives the time since the last booking to p.
+func (c *call) book(p metrics.Phase) {
+	c.mu.Lock()
+	c.watch.book(p, time.Now())
+	c.mu.Unlock()
+}
+
+// fail ends the call with an error and returns it as the caller sees it.
+func (c *call) fail(reason Reason, cause error) error {
+	if last := c.last(); last == nil {
+		closeBody(c.req)
+	} else if last.sent != nil {
+		last.sent.Close()
+	}
+	e := &Error{Reason: reason, Err: cause}
+	c.end(reason, e)
+	return e
+}
+
+// succeed ends a call whose response is over.
+func (c *call) succeed() { c.end(statusReason(c.status), nil) }
+
+// statusReason is the reason of an answer with this status.
+func statusReason(status int) Reason {
+	if status >= 400 {
+		return ReasonStatus
+	}
+	return ReasonOK
+}
+
+// end closes the call, once: whoever comes first, with the end of the body, the failure, or the end of the total time.
+// What the call holds is released before anybody's hook runs. It completes e, the error that the caller will see.
+func (c *call) end(reason Reason, e *Error) {
+	onCall := c.client.onCall
+	var report Report
+	told := e != nil || onCall != nil
+	if told {
+		report = c.reportHead()
+	}
+
+	now := time.Now()
+	c.mu.Lock()
+	if c.ended {
+		c.mu.Unlock()
+		return
+	}
+	c.ended, c.endedAt, c.reason, c.failure = true, now, reason, e
+	c.limits.stop()
+	c.bookRestLocked(&c.watch, now)
+	last := c.last()
+	if last != nil {
+		last.endLocked(reason, now)
+	}
+	if told {
+		c.reportLocked(&report)
+	}
+	if e != nil {
+		e.complete(report, last)
+	}
+	c.mu.Unlock()
+
+	if last != nil {
+		last.release()
+	}
+	c.client.calls.end(c, reason)
+	if onCall != nil {
+		onCall(report)
+	}
+}
+
+// bookRestLocked books to w what no stage has booked: after the headers it is the body's time or the caller's, before
+// them nobody's.
+func (c *call) bookRestLocked(w *stopwatch, now time.Time) {
+	switch {
+	case !now.After(w.last):
+	case c.reading:
+		w.book(metrics.PhaseBody, now)
+	case c.status != 0:
+		w.book(metrics.PhaseCaller, now)
+	default:
+		w.book(metrics.PhaseOther, now)
+	}
+}
+
+// complete fills in what the report knows.
+func (e *Error) complete(r Report, last *attempt) {
+	e.Upstream, e.Method, e.Target = r.Upstream, r.Method, r.Host+r.Path
+	e.Attempts, e.Status = len(r.Attempts), r.Status
+	if last != nil {
+		e.Endpoint = last.endpoint.name
+	}
+	e.Report = r
+}
+
+// report is the state of the call as a value: final once the call has ended.
+func (c *call) report() Report {
+	r := c.reportHead()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reportLocked(&r)
+	return r
+}
+
+// reportHead is the part of the report that is known from the start.
+func (c *call) reportHead() Report {
+	r := Report{Side: c.side, Method: methodOf(c.req), Template: template(c.context()), Start: c.start}
+	if u := c.req.URL; u != nil {
+		r.Host, r.Path = u.Host, u.EscapedPath()
+	}
+	if c.up != nil {
+		r.Upstream = c.up.name
+	}
+	return r
+}
+
+// reportLocked fills in the rest.
+func (c *call) reportLocked(r *Report) {
+	now, watch := c.endedAt, c.watch
+	if !c.ended {
+		now = time.Now()
+		c.bookRestLocked(&watch, now)
+	}
+	r.Duration, r.Account = now.Sub(c.start), watch.account
+	r.Ended, r.Reason, r.Status, r.Unclosed = c.ended, c.reason, c.status, c.unclosed
+	if !c.ended {
+		r.Reason = statusReason(c.status)
+	}
+	r.BytesReceived, r.neverSent = c.received, true
+	if deadline, ok := c.deadline(); ok {
+		r.TimeLeft = max(deadline.Sub(now), 0)
+	}
+	r.Attempts = make([]Attempt, len(c.attempts))
+	for i, a := range c.attempts {
+		r.Tier = a.endpoint.tier
+		r.BytesSent += a.info.BytesWritten
+		r.neverSent = r.neverSent && a.neverSent()
+		r.Attempts[i] = a.reportLocked(now)
+	}
+}
+
+// deadline is when the call must have ended: our limit or the caller's, whichever is first.
+func (c *call) deadline() (time.Time, bool) {
+	deadline, ok := c.context().Deadline()
+	if total := c.limits.total; !total.IsZero() && (!ok || total.Before(deadline)) {
+		return total, true
+	}
+	return deadline, ok
+}
+
+func methodOf(req *http.Request) string { return orDefault(req.Method, http.MethodGet) }
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}

@@ -1,0 +1,190 @@
+package client
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sortie-go/sortie/internal/pool"
+)
+
+// A Client sends calls to upstreams. Make one with [New] and keep it for the life of the service: it owns the
+// connections. It is safe for concurrent use. Whoever made it ends it, with [Client.Shutdown] or [Client.Close].
+//
+// A Client is an [http.RoundTripper] and can be used wherever one is wanted.
+type Client struct {
+	routes      routeTable
+	upstreams   []*upstream // as configured
+	unlisted    *upstream   // nil under Strict
+	side        Side
+	sideFrom    string
+	guard       *Guard
+	maxUnlisted int
+	proxy       func(*http.Request) (*url.URL, error)
+	dial        func(ctx context.Context, network, address string) (net.Conn, error)
+	onCall      func(Report)
+
+	group    *pool.Group
+	calls    openCalls
+	draining atomic.Bool
+	retired  sync.WaitGroup // endpoints that are being closed
+	stop     stopOnce
+}
+
+var _ http.RoundTripper = (*Client)(nil)
+
+// New returns a Client, or an error that names every mistake in cfg, each beginning with the path of its field. It dials
+// nothing and starts no goroutine.
+func New(cfg Config) (*Client, error) {
+	var m mistakes
+	side, from := detectSide(cfg.Side, &m)
+	bases := cfg.validate(&m)
+	if err := m.err(); err != nil {
+		return nil, err
+	}
+	c := &Client{
+		routes: routeTable{exact: make(map[string]portChoice), wildcard: make(map[string]portChoice)},
+		side:   side, sideFrom: from,
+		guard: cfg.Guard, maxUnlisted: orDefault(cfg.MaxUnlisted, 256),
+		proxy: cfg.Proxy, dial: cfg.Dial, onCall: cfg.OnCall,
+		group: pool.NewGroup(pool.GroupConfig{}),
+	}
+	for i, u := range cfg.Upstreams {
+		up := newUpstream(c, u, bases[i])
+		c.upstreams = append(c.upstreams, up)
+		for _, text := range u.Hosts {
+			pattern, _ := parsePattern(text) // validated
+			c.routes.add(pattern, up)
+			if !pattern.wildcard && up.exactHost == "" {
+				up.exactHost = text
+			}
+		}
+	}
+	if !cfg.Strict {
+		c.unlisted = newUpstream(c, Upstream{Name: unlistedName, Policy: cfg.Unlisted}, parsedBases{})
+	}
+	return c, nil
+}
+
+// Do sends a call and returns its response, as [Client.RoundTrip] does. It follows no redirects and keeps no cookies; for
+// those use [Client.HTTP].
+func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.RoundTrip(req) }
+
+// HTTP returns a new [http.Client] on top of c: with redirects, and cookies if you give it a Jar. Each redirect is a call
+// of its own.
+func (c *Client) HTTP() *http.Client { return &http.Client{Transport: c} }
+
+// RoundTrip sends a call. It returns a response or an [*Error], never both. The request is only read, never changed; its
+// body is closed on every path. The response's body is never nil and must be read to its end or closed; the call ends
+// with it. The response's Request shows the logical URL, also when another one was sent.
+func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
+	call := newCall(c, req)
+	// A panic in a signer or a Transport of the user's goes on, but takes nothing with it.
+	returned := false
+	defer func() {
+		if !returned {
+			call.fail(ReasonPanic, nil)
+		}
+	}()
+	resp, err := c.send(call)
+	if err != nil {
+		err = call.fail(call.reasonOf(err))
+	}
+	returned = true
+	return resp, err
+}
+
+// send takes the call through route and the upstream's pipeline.
+func (c *Client) send(call *call) (*http.Response, error) {
+	if err := c.route(call); err != nil {
+		return nil, err
+	}
+	resp, err := call.up.send(call)
+	if err != nil {
+		return nil, err
+	}
+	call.deliver(resp)
+	return resp, nil
+}
+
+// route finds the call's upstream, or the reason to refuse it: the first stage. A call that gets past it is open.
+func (c *Client) route(call *call) error {
+	req := call.req
+	if err := checkRequest(req); err != nil {
+		return &refusal{ReasonInvalidRequest, err}
+	}
+	host, err := hostPortOf(req.URL.Scheme, req.URL.Host)
+	if err != nil {
+		return &refusal{ReasonInvalidRequest, err}
+	}
+	call.host = host
+	call.up = c.routes.find(host)
+	if call.up == nil {
+		call.up = c.unlisted
+	}
+	switch {
+	case call.up == nil:
+		return &refusal{ReasonNoUpstream, nil}
+	case req.URL.Opaque != "" && call.up.hosts == nil:
+		return &refusal{ReasonInvalidRequest, errOpaque}
+	}
+	if err := req.Context().Err(); err != nil {
+		return &refusal{contextErrReason(err), context.Cause(req.Context())}
+	}
+	if err := c.calls.begin(call); err != nil {
+		return &refusal{ReasonDraining, err}
+	}
+	return nil
+}
+
+// deliver makes the wire's response the caller's.
+func (c *call) deliver(resp *http.Response) {
+	if b := c.last().endpoint.base; b != nil {
+		b.mapBack(resp.Header, c.req.URL)
+	}
+	c.view = callView{c.context(), c}
+	c.logical = *c.req.WithContext(&c.view)
+	resp.Request = &c.logical
+	if resp.Body == http.NoBody {
+		c.succeed()
+		return
+	}
+	c.body = responseBody{call: c, inner: resp.Body}
+	switch w, writable := resp.Body.(interface{ Write([]byte) (int, error) }); {
+	case writable:
+		c.endLimits() // an upgraded connection lives as long as its two ends want
+		resp.Body = &upgradedBody{&c.body, w}
+	default:
+		c.body.watchContext()
+		resp.Body = &c.body
+	}
+}
+
+// CloseIdleConnections closes the connections that carry no call now. Calls that run are not touched.
+func (c *Client) CloseIdleConnections() {
+	for _, up := range c.everyUpstream() {
+		for _, ep := range up.endpoints() {
+			if ep.pool != nil {
+				ep.pool.CloseIdle()
+			}
+		}
+	}
+}
+
+// everyUpstream returns the configured upstreams and the one for unlisted hosts.
+func (c *Client) everyUpstream() []*upstream {
+	if c.unlisted == nil {
+		return c.upstreams
+	}
+	return append(c.upstreams[:len(c.upstreams):len(c.upstreams)], c.unlisted)
+}
+
+// retire closes an endpoint that no table holds any more, in the background: closing a connection can wait for its peer.
+func (c *Client) retire(ep *endpoint) {
+	if ep.pool != nil {
+		c.retired.Go(func() { ep.pool.Close() })
+	}
+}

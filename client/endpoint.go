@@ -1,0 +1,84 @@
+package client
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/sortie-go/sortie/internal/pool"
+)
+
+// An endpoint is one address of an upstream, with its own connections: a base URL, or, for upstreams without bases, a
+// scheme, host and port that somebody has asked for.
+type endpoint struct {
+	name   string // scheme and host, for reports and errors
+	base   *base  // nil: the URL is used as it is
+	tier   Side   // the list it comes from; AutoSide without a base
+	denied error  // the guard's word on a literal address
+
+	pool      *pool.Pool        // nil if the upstream has its own Transport
+	transport http.RoundTripper // nil if it has not
+
+	place *tablePlace // in a hostTable; nil for a base
+}
+
+// send puts the attempt on the wire. Whatever comes back is complete: a response with a body, or an error and no
+// response, and in that case the request's body is closed.
+func (ep *endpoint) send(a *attempt) (*http.Response, pool.Info, error) {
+	if ep.pool != nil {
+		return ep.pool.RoundTrip(&a.request, pool.Want{
+			HTTP1:      len(a.request.Header["Upgrade"]) > 0,
+			Idempotent: a.call.idempotent(),
+		})
+	}
+	return ep.sendForeign(a)
+}
+
+// sendForeign sends through a RoundTripper of the user's, which may break the promises that net/http makes.
+func (ep *endpoint) sendForeign(a *attempt) (*http.Response, pool.Info, error) {
+	info := pool.Info{Start: time.Now(), Sends: 1}
+	info.InHand, info.Wrote = info.Start, info.Start // where its time goes is not known: all of it is the server's
+	resp, err := ep.transport.RoundTrip(&a.request)
+	switch {
+	case err != nil && resp != nil && resp.Body != nil:
+		resp.Body.Close()
+	case err == nil && resp == nil:
+		err = errors.New("Upstream.Transport returned neither a response nor an error")
+	}
+	if err != nil {
+		if a.sent != nil {
+			a.sent.Close()
+		}
+		return nil, info, err
+	}
+	if resp.Body == nil {
+		resp.Body = http.NoBody
+	}
+	info.Headers = time.Now()
+	return resp, info, nil
+}
+
+// release ends one call's use of the endpoint.
+func (ep *endpoint) release() {
+	if ep.place != nil {
+		ep.place.release()
+	}
+}
+
+// idempotent reports whether the call may be repeated although the server may have seen it: by its options, else by its
+// method (RFC 9110, 9.2.2), else by the headers that net/http takes as the sign of it.
+func (c *call) idempotent() bool {
+	switch c.opts.Idempotent {
+	case Yes:
+		return true
+	case No:
+		return false
+	}
+	switch c.req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	_, marked := c.req.Header["Idempotency-Key"]
+	_, xMarked := c.req.Header["X-Idempotency-Key"]
+	return marked || xMarked
+}

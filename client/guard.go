@@ -1,0 +1,85 @@
+package client
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// A guardError is a refused address.
+type guardError struct {
+	addr netip.Addr
+	why  string
+}
+
+func (e *guardError) Error() string {
+	return fmt.Sprintf("address %s refused: %s", e.addr, e.why)
+}
+
+func (e *guardError) Unwrap() error { return ErrDenied }
+
+// Metadata services answer with credentials whoever asks from inside the machine, so nothing but a configuration may lead
+// there. 169.254.169.254 and its like are link-local; these are not.
+var metadataAddrs = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),   // AWS, IPv6
+	netip.MustParseAddr("100.100.100.200"), // Alibaba Cloud
+	netip.MustParseAddr("168.63.129.16"),   // Azure
+}
+
+var (
+	shared = netip.MustParsePrefix("100.64.0.0/10") // carrier-grade NAT, RFC 6598
+	nat64  = netip.MustParsePrefix("64:ff9b::/96")  // RFC 6052
+)
+
+// A guard judges the addresses of one kind of endpoint: the bases of an upstream on one side, or unlisted hosts. It is
+// immutable.
+type guard struct {
+	named  []netip.Addr   // literals that the upstream itself names
+	strict bool           // private addresses are refused too
+	allow  []netip.Prefix // but not these
+}
+
+// check returns nil if the address may be dialled.
+func (g *guard) check(addr netip.Addr) error {
+	addr = embedded(addr)
+	if slices.Contains(g.named, addr) {
+		return nil
+	}
+	if addr.IsLinkLocalUnicast() || slices.Contains(metadataAddrs, addr) {
+		return &guardError{addr, "link-local and metadata addresses must be named by a base URL or a host of the upstream"}
+	}
+	if !g.strict || slices.ContainsFunc(g.allow, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		return nil
+	}
+	if kind := privateKind(addr); kind != "" {
+		return &guardError{addr, kind + " addresses are closed to external calls by Config.Guard; list it in Guard.Allow if it is meant"}
+	}
+	return nil
+}
+
+// embedded returns the IPv4 address inside a mapped or NAT64 address, which is where the packets would go.
+func embedded(addr netip.Addr) netip.Addr {
+	addr = addr.Unmap().WithZone("")
+	if nat64.Contains(addr) {
+		b := addr.As16()
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return addr
+}
+
+// privateKind names the kind of an address that is not public; "" if it is.
+func privateKind(addr netip.Addr) string {
+	switch {
+	case addr.IsLoopback():
+		return "loopback"
+	case addr.IsPrivate():
+		return "private"
+	case shared.Contains(addr):
+		return "shared"
+	case addr.IsUnspecified():
+		return "unspecified"
+	case addr.IsMulticast():
+		return "multicast"
+	}
+	return ""
+}

@@ -1,0 +1,126 @@
+package client
+
+import (
+	"time"
+)
+
+// limits are the time limits of one call: one timer for all of them. The timer is armed for the limit that is due first;
+// when it fires it looks again, since a limit may have moved, and ends the attempt or goes on waiting. So a read of the
+// body, which moves its limit each time, costs no change of a timer.
+//
+// All fields are guarded by call.mu.
+type limits struct {
+	timer *time.Timer
+	armed time.Time // when the timer fires; zero = not armed
+
+	total      time.Time     // zero: none, or the caller's own deadline comes first
+	attempt    time.Time     // end of the one that runs; zero: none, or its headers have arrived
+	perAttempt time.Duration // 0 = none
+	progress   time.Duration // of one Read; 0 = none
+	readSince  time.Time     // start of the Read that runs; zero: none runs
+}
+
+// due returns when the first limit will be over, and zero if none runs.
+func (l *limits) due() time.Time {
+	due := earlier(l.total, l.attempt)
+	if !l.readSince.IsZero() && l.progress > 0 {
+		due = earlier(due, l.readSince.Add(l.progress))
+	}
+	return due
+}
+
+// over returns the cause of the limit that has passed at now; nil if none has. The total speaks first, as the widest.
+func (l *limits) over(now time.Time) error {
+	passed := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+	switch {
+	case passed(l.total):
+		return errTotal
+	case passed(l.attempt):
+		return ErrAttemptTimeout
+	case !l.readSince.IsZero() && l.progress > 0 && passed(l.readSince.Add(l.progress)):
+		return ErrBodyStalled
+	}
+	return nil
+}
+
+// stop ends the limits for good.
+func (l *limits) stop() {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	l.armed, l.attempt, l.progress = time.Time{}, time.Time{}, 0
+}
+
+// earlier returns the earlier of two times, where zero is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// armLocked makes sure that the timer fires no later than the first limit.
+func (c *call) armLocked(now time.Time) {
+	due := c.limits.due()
+	if due.IsZero() || c.ended {
+		return
+	}
+	l := &c.limits
+	if !l.armed.IsZero() && !due.Before(l.armed) {
+		return
+	}
+	l.armed = due
+	if l.timer == nil {
+		l.timer = time.AfterFunc(due.Sub(now), c.onTimer)
+		return
+	}
+	l.timer.Reset(due.Sub(now))
+}
+
+// onTimer runs when the timer fires.
+func (c *call) onTimer() {
+	now := time.Now()
+	c.mu.Lock()
+	if c.ended {
+		c.mu.Unlock()
+		return
+	}
+	c.limits.armed = time.Time{}
+	cause := c.limits.over(now)
+	if cause == nil {
+		c.armLocked(now)
+		c.mu.Unlock()
+		return
+	}
+	last := c.last()
+	unread := c.status != 0 && !c.reading
+	c.mu.Unlock()
+
+	if last != nil {
+		last.cancel(cause)
+	}
+	if unread {
+		c.abandon(ReasonDeadline, cause)
+	}
+}
+
+// abandon ends a call whose body nobody is reading: the total time is over, or the caller's context.
+func (c *call) abandon(reason Reason, cause error) {
+	c.mu.Lock()
+	if c.ended || c.reading {
+		c.mu.Unlock() // a Read that runs ends the call itself
+		return
+	}
+	c.unclosed = true
+	c.mu.Unlock()
+	c.end(reason, &Error{Reason: reason, Err: cause})
+	c.body.inner.Close()
+}
+
+// endLimits switches off what bounds the rest of the call.
+func (c *call) endLimits() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limits.stop()
+	c.limits.total = time.Time{}
+}

@@ -1,0 +1,50 @@
+package client
+
+import "net/http"
+
+// START HERE. This file states the whole path of a call.
+//
+// A call goes down through the stages in this order and comes back up through them in reverse:
+//
+//	route      client.go          which upstream, from which side; or the refusal. It must be known before any policy can
+//	                              be chosen, and a refusal should cost nothing.
+//	cache                         a fresh answer costs no slot, no attempt and no time limit. Not built yet.
+//	deadline   stage_deadline.go  the total time, which covers everything below, waiting included, and the body.
+//	limit                         one slot per call, held until the body ends. Below deadline, because the wait for a slot
+//	                              is the call's time; above retry, because retries need no slot of their own. Not built yet.
+//	retry                         attempts, and the waits between them. Not built yet.
+//	hedge                         a second attempt while the first one is slow. Below retry, whose attempts it doubles. Not
+//	                              built yet.
+//	pick       stage_pick.go      an endpoint, and with it an attempt: context, time limit, and the one clone of the
+//	                              request. Below retry and hedge, so that each attempt can go elsewhere.
+//	sign       stage_sign.go      credentials and date, fresh for each attempt, on what is really sent.
+//	wire       stage_wire.go      a connection from the endpoint's pool, the response's headers, the time account.
+//
+// On the way back the response's body is wrapped once (deliver, in client.go): the call, and all it holds, ends with it.
+//
+// A stage is a function around the next one. A stage that its policy switches off is not in the chain; deadline always
+// is, since the context of a call may set limits too.
+//
+// What a stage may rely on: the caller's request is only read; call.fail closes its body wherever the call ends; the one
+// error that leaves the pipeline is made in RoundTrip, from the reason that the last attempt or a refusal carries.
+
+// A sender sends a call and returns the response, or the cause of the failure.
+type sender func(*call) (*http.Response, error)
+
+// pipeline builds the chain of one upstream, from the inside out.
+func pipeline(up *upstream) sender {
+	send := sender(wire)
+	send = withSigner(up.signer, send)
+	send = withPick(up, send)
+	send = withDeadline(up.timeout, send)
+	return send
+}
+
+// A refusal is a failure that no attempt has met: it carries its own reason.
+type refusal struct {
+	reason Reason
+	err    error
+}
+
+func (r *refusal) Error() string { return r.reason.String() + ": " + r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }

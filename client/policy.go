@@ -1,0 +1,90 @@
+package client
+
+import (
+	"crypto/tls"
+	"time"
+)
+
+// Policy says how the calls to one upstream are protected. Each part is off when nil, with one exception: connections
+// are always pooled, and a nil Conns means the defaults. In a part that is given, a zero field is the default that its
+// comment names. Parts stand in the order in which a call meets them.
+//
+// A Policy is copied by [New]; changing it afterwards has no effect.
+type Policy struct {
+	Timeout *Timeout // nil: the caller's context is the only limit
+	Conns   *Conns   // nil: the defaults of Conns
+}
+
+// Timeout bounds the time of a call. Zero fields are the defaults; −1 is no limit.
+type Timeout struct {
+	// Total bounds the call, from RoundTrip to the end of the body. Default 15 s. A caller's earlier deadline wins. For
+	// downloads and streams set −1 and keep Progress.
+	Total time.Duration
+
+	// Attempt bounds one attempt, from the choice of its endpoint to the response's headers: connection, signing and
+	// upload. Default 5 s, or Total where that is shorter. A later deadline of the caller does not switch it off.
+	Attempt time.Duration
+
+	// Progress bounds one blocking Read of the body. Default 5 s, or Total where that is shorter. The time between reads is
+	// the caller's own and does not count.
+	Progress time.Duration
+}
+
+// Conns describes the connection pool of each endpoint. Zero fields are the defaults; −1 is "none" where the comment
+// says so.
+type Conns struct {
+	MaxConns   int // connections open or being made, per endpoint. Default 256
+	MaxIdle    int // idle connections kept, per endpoint. Default MaxConns
+	MinIdle    int // idle connections kept ready while the endpoint was used in the last 5 minutes. Default 0
+	MaxStreams int // HTTP/2 streams per connection; the server's limit if that is lower. Default 100
+	MaxWaiters int // callers that may wait for a connection, per endpoint; one more is refused at once. Default 1,024
+	DialLimit  int // dials at a time, per endpoint. Default 8
+
+	MaxWait     time.Duration // longest wait for a connection. Default 5 s; −1 is no limit
+	DialTimeout time.Duration // longest time for one dial with its TLS handshake. Default 5 s, 10 s through a proxy
+	IdleTimeout time.Duration // longest time a connection is kept idle; less if the server says so. Default 30 s
+	MaxAge      time.Duration // age at which a connection is replaced, give or take 10 %. Default 5 min; −1 is no limit
+
+	DrainBytes int64         // bytes that Close may read of an unread body to save the connection. Default 64 KiB; −1 is none
+	DrainTime  time.Duration // time that Close may spend on that. Default 50 ms
+
+	PingAfter   time.Duration // HTTP/2: silence after which the peer is pinged. Default 15 s; −1 is never
+	PingTimeout time.Duration // HTTP/2: time for the answer. Default 5 s
+	UserTimeout time.Duration // Linux: TCP_USER_TIMEOUT, longest time that sent data may stay unacknowledged. Default 30 s; −1 is the kernel's own
+
+	Protocol Protocol    // default Auto
+	TLS      *tls.Config // cloned; nil is Go's default. ServerName is taken from the base, or from Upstream.ServerName
+}
+
+// Protocol says which versions of HTTP an endpoint may be spoken to.
+type Protocol uint8
+
+const (
+	Auto  Protocol = iota // HTTP/2 or HTTP/1.1 over TLS, as the server chooses; HTTP/1.1 without
+	HTTP1                 // HTTP/1.1 only
+	H2C                   // HTTP/2 without TLS, known beforehand; only for http bases
+)
+
+const none = -1 // in a field of a policy: no limit
+
+// orDefault returns value, or def where value is zero.
+func orDefault[T comparable](value, def T) T {
+	var zero T
+	if value == zero {
+		return def
+	}
+	return value
+}
+
+// withDefaults returns the limits in force: none is 0 here, so that "is there a limit" is a plain comparison.
+func (t *Timeout) withDefaults() Timeout {
+	if t == nil {
+		return Timeout{}
+	}
+	total := max(orDefault(t.Total, 15*time.Second), 0)
+	part := 5 * time.Second
+	if total > 0 {
+		part = min(part, total)
+	}
+	return Timeout{Total: total, Attempt: max(orDefault(t.Attempt, part), 0), Progress: max(orDefault(t.Progress, part), 0)}
+}

@@ -1,0 +1,95 @@
+package client
+
+import (
+	"time"
+
+	"github.com/sortie-go/sortie/internal/pool"
+)
+
+// Stats is a picture of a client at one moment. Its parts are read one after another, so they may differ by the calls
+// that began or ended meanwhile.
+type Stats struct {
+	Side      Side
+	SideFrom  string // what decided it: "Config.Side", a variable's name, or "default"
+	Draining  bool
+	Upstreams []UpstreamStats // as configured; the last one is "_unlisted", unless Config.Strict
+}
+
+// UpstreamStats is one upstream's part of [Stats].
+type UpstreamStats struct {
+	Name      string
+	Open      int               // calls that have not ended
+	Oldest    time.Duration     // age of the oldest of them
+	Ended     map[Reason]uint64 // calls that have, by reason
+	Endpoints []EndpointStats
+}
+
+// EndpointStats is one endpoint's part of [UpstreamStats].
+type EndpointStats struct {
+	Base string // scheme and host
+	Tier Side   // AutoSide if the upstream has no base URLs
+	ConnStats
+}
+
+// Stats returns what the client is doing now.
+func (c *Client) Stats() Stats {
+	s := Stats{Side: c.side, SideFrom: c.sideFrom, Draining: c.draining.Load()}
+	now := time.Now()
+	for _, up := range c.everyUpstream() {
+		u := UpstreamStats{Name: up.name, Ended: make(map[Reason]uint64)}
+		u.Open, u.Oldest = c.calls.state(up, now)
+		for r := range numReasons {
+			if n := up.calls.ended[r].Load(); n > 0 {
+				u.Ended[r] = n
+			}
+		}
+		for _, ep := range up.endpoints() {
+			u.Endpoints = append(u.Endpoints, EndpointStats{Base: ep.name, Tier: ep.tier, ConnStats: ep.connStats()})
+		}
+		s.Upstreams = append(s.Upstreams, u)
+	}
+	return s
+}
+
+// ConnStats describes the connections of one endpoint. It is all zero where Upstream.Transport is set.
+type ConnStats struct {
+	Open, Active, Idle, Dialing, Waiting int // connections; Waiting: calls that wait for one
+
+	Created   uint64            // connections made
+	Failed    uint64            // dials that failed
+	Closed    map[string]uint64 // connections closed, by reason, such as "idle_timeout"
+	New       uint64            // attempts that got a new connection
+	Reused    uint64            // attempts that got one that had been used before
+	Resent    uint64            // requests sent again because their connection was stale
+	Waits     uint64            // attempts that had to wait
+	WaitTotal time.Duration
+	IdleLimit time.Duration // in force: the configured one, or less, as the server hinted or as it behaved
+	Proto     string        // "HTTP/1.1" or "HTTP/2.0"; "" before the first connection
+	OldestAge time.Duration
+}
+
+func (ep *endpoint) connStats() ConnStats {
+	if ep.pool == nil {
+		return ConnStats{}
+	}
+	p := ep.pool.Stats()
+	s := ConnStats{
+		Open: p.Open, Active: p.Active, Idle: p.Idle, Dialing: p.Dialing, Waiting: p.Waiting,
+		Created: p.Created, Closed: make(map[string]uint64),
+		New: p.AcquiredNew, Reused: p.AcquiredReused,
+		Waits: p.Waits.Count, WaitTotal: p.Waits.Total,
+		IdleLimit: p.IdleLimit, Proto: p.Proto, OldestAge: p.OldestAge,
+	}
+	for _, n := range p.Dials.Failed {
+		s.Failed += n
+	}
+	for reason, n := range p.Closed {
+		if n > 0 {
+			s.Closed[pool.Reason(reason).String()] = n
+		}
+	}
+	for _, n := range p.Resends {
+		s.Resent += n
+	}
+	return s
+}
