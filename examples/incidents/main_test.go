@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestScenarioSide(t *testing.T) {
+	var out, errs bytes.Buffer
+	if err := run(t.Context(), []string{"-only", "side", "-json"}, &out, &errs); err != nil {
+		t.Fatal(err)
+	}
+	var results []result
+	dec := json.NewDecoder(&out)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&results); err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != 2 || results[0].Client != "plain" || results[1].Client != "sortie" {
+		t.Fatalf("results %+v", results)
+	}
+	for _, r := range results {
+		if r.Scenario != "side" || r.Calls != 200 || r.Failed != 0 || r.Connections < 1 {
+			t.Errorf("result %+v", r)
+		}
+	}
+	// Not how fast, but which way: the distances are part of the scenario.
+	if plain, sortie := results[0], results[1]; plain.P50 < 150 || sortie.P50 >= 150 || sortie.Connections > 8 || sortie.Extra["public_connections"] != 0 {
+		t.Errorf("plain %+v, sortie %+v", plain, sortie)
+	}
+	if errs.Len() > 0 {
+		t.Errorf("stderr: %s", &errs)
+	}
+}
+
+func TestMistakesOnTheCommandLineAreNamed(t *testing.T) {
+	for args, want := range map[string]string{
+		"-only none": `no scenario "none"; there are: side`,
+		"side":       `unexpected argument "side"; scenarios are chosen with -only`,
+	} {
+		var out, errs bytes.Buffer
+		err := run(t.Context(), strings.Fields(args), &out, &errs)
+		if err == nil || !strings.Contains(err.Error(), want) || out.Len() > 0 {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+func TestQuantileIsTheNearestRank(t *testing.T) {
+	var times []time.Duration
+	for i := range 100 {
+		times = append(times, time.Duration(i+1))
+	}
+	for q, want := range map[float64]time.Duration{0: 1, 0.5: 50, 0.99: 99, 1: 100} {
+		if got := quantile(times, q); got != want {
+			t.Errorf("quantile %v = %d, want %d", q, got, want)
+		}
+	}
+	if quantile(nil, 0.5) != 0 {
+		t.Error("quantile of nothing")
+	}
+}
