@@ -141,6 +141,40 @@ func TestDelayPassesHalfClose(t *testing.T) {
 	})
 }
 
+// A target which does not care whether anybody listens learns it from a reset.
+func TestDelayTellsATargetThatTheClientHasGone(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *sortietest.Network) {
+		ln, err := n.Listen("10.0.0.3:7")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		d := &sortietest.Delay{Network: n, Target: "10.0.0.3:7", Address: "10.0.0.2:7", RTT: time.Second}
+		d.Start(t)
+		told := make(chan error)
+		go func() {
+			c, err := ln.Accept()
+			for err == nil {
+				_, err = c.Write([]byte("tick"))
+				time.Sleep(time.Second)
+			}
+			c.Close()
+			told <- err
+		}()
+		c, err := n.DialContext(t.Context(), "tcp", d.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Read(make([]byte, 4))
+		c.Close()
+		wantError(t, <-told, syscall.ECONNRESET)
+		synctest.Wait()
+		if s := d.Stats(); s.OpenConns != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 func TestDelayCloseEndsWhatIsOnItsWay(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *sortietest.Network) {
 		d := &sortietest.Delay{RTT: time.Hour}

@@ -21,7 +21,6 @@ type exchange struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	conn *conn
-	done <-chan struct{} // the upstream is closing
 }
 
 // play does what s says. It returns when the answer is complete, and otherwise panics with [http.ErrAbortHandler],
@@ -155,7 +154,7 @@ func (x *exchange) settle() {
 	}
 }
 
-// wait sleeps for d, and leaves the handler if the client or the upstream goes away.
+// wait sleeps for d, and leaves the handler if the request's context ends: the client has gone, or the upstream closes.
 func (x *exchange) wait(d time.Duration) {
 	if d <= 0 {
 		return
@@ -166,8 +165,6 @@ func (x *exchange) wait(d time.Duration) {
 	case <-t.C:
 	case <-x.r.Context().Done():
 		panic(http.ErrAbortHandler)
-	case <-x.done:
-		panic(http.ErrAbortHandler)
 	}
 }
 
@@ -175,10 +172,7 @@ func (x *exchange) wait(d time.Duration) {
 func (x *exchange) fail(f fault) {
 	switch f {
 	case hang:
-		select {
-		case <-x.r.Context().Done():
-		case <-x.done:
-		}
+		<-x.r.Context().Done()
 	case reset:
 		x.settle()
 		x.conn.reset()

@@ -234,7 +234,6 @@ func TestUnreadAnswersWhileTheClientSends(t *testing.T) {
 	})
 }
 
-// The farewell to a client which is still sending is a half-close, or its kernel would throw the answer away.
 func TestUnreadThenClose(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *sortietest.Network) {
 		up := n.NewUpstream(t, "10.0.0.1:80", sortietest.Status(413).Body("too long").Unread().ThenClose())

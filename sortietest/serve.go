@@ -41,7 +41,7 @@ func (u *Upstream) handle(w http.ResponseWriter, r *http.Request) {
 	}
 	defer u.end()
 	defer u.catch(r)
-	u.next(r).play(&exchange{w: w, r: r, conn: c, done: u.done})
+	u.next(r).play(&exchange{w: w, r: r, conn: c})
 }
 
 // catch tells the test of a panic in Respond or Handle, which net/http would only log.

@@ -106,7 +106,7 @@ func (u *Upstream) Start(tb TB) {
 // Listen is [Upstream.Start] for programs and for TestMain, where no test is at hand: the caller closes.
 func (u *Upstream) Listen() error {
 	switch {
-	case u.done != nil:
+	case u.srv != nil:
 		return errors.New("upstream started twice")
 	case u.Respond != nil && len(u.Steps) > 0:
 		return errors.New("upstream has both Steps and Respond: one would have no effect")
@@ -121,7 +121,7 @@ func (u *Upstream) Listen() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background()) // ends with Close, as requests belong to the upstream
 	u.addr, u.cancel = ln.Addr(), cancel
-	u.done, u.turn = make(chan struct{}), make(chan struct{}, 1)
+	u.turn = make(chan struct{}, 1)
 	u.conns = make(map[*conn]struct{})
 	u.steps, u.respond = u.Steps, u.Respond
 	u.journal.stats.ByRoute = make(map[string]int)
@@ -161,7 +161,7 @@ func (u *Upstream) server(ctx context.Context) *http.Server {
 // any more. It returns what [Upstream.BlackHole] and [Upstream.Restore] could not do, unless a test was told of that.
 // Closing again, or closing what was never started, does nothing.
 func (u *Upstream) Close() error {
-	if u.done == nil {
+	if u.srv == nil {
 		return nil
 	}
 	u.mu.Lock()
@@ -172,7 +172,6 @@ func (u *Upstream) Close() error {
 	u.mu.Unlock()
 
 	if first {
-		close(u.done)
 		if ln != nil {
 			ln.Close()
 		}

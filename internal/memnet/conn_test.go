@@ -145,6 +145,28 @@ func TestWritesDoNotMix(t *testing.T) {
 	})
 }
 
+// A stream that is never quite read empty lives in the memory it has.
+func TestSteadyStreamDoesNotGrow(t *testing.T) {
+	n := memnet.New()
+	ln := listen(t, n, "10.0.0.1:80")
+	client := dial(t, n, "10.0.0.1:80")
+	server, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	b := make([]byte, 1000)
+	client.Write(b)
+	if allocs := testing.AllocsPerRun(10, func() {
+		for range 1000 {
+			client.Write(b)
+			io.ReadFull(server, b)
+		}
+	}); allocs > 0 {
+		t.Errorf("%v allocations for a megabyte that passes", allocs)
+	}
+}
+
 func TestEmptyReadAndWrite(t *testing.T) {
 	pair(t, func(t *testing.T, client, server *memnet.Conn) {
 		if n, err := client.Read(nil); n != 0 || err != nil {
