@@ -19,29 +19,31 @@ type attempt struct {
 	cancel     context.CancelCauseFunc
 	request    http.Request // the one clone of the caller's request; what is sent
 	url        url.URL
-	sent       *requestBody // nil: the request has no body
+	sent       *requestBody // nil: no body, or one that needs no watching
 	ownsHeader bool         // the header map is not the caller's any more
 	handed     bool         // the wire has got the request
+	watch      stopwatch    // its own time, from the pick to the headers
 
 	// Guarded by call.mu once the attempt has been sent.
-	info    pool.Info
-	account Account
-	status  int
-	ended   bool
-	endedAt time.Time
-	reason  Reason
+	info     pool.Info
+	status   int
+	ended    bool
+	endedAt  time.Time
+	reason   Reason
+	released bool
 }
 
 // newAttempt begins an attempt at an endpoint: its context, its clone of the request, its time limit.
-func (c *call) newAttempt(ep *endpoint) *attempt {
+func (c *call) newAttempt(ep *endpoint) (*attempt, error) {
 	a := &c.first
 	if len(c.attempts) > 0 {
 		a = new(attempt)
 	}
 	now := time.Now()
-	*a = attempt{call: c, number: len(c.attempts) + 1, endpoint: ep, start: now}
+	*a = attempt{call: c, number: len(c.attempts) + 1, endpoint: ep, start: now, watch: stopwatch{last: now}}
 	a.ctx, a.cancel = context.WithCancelCause(c.context())
 	a.build()
+	err := a.setBody()
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,7 +52,7 @@ func (c *call) newAttempt(ep *endpoint) *attempt {
 		c.limits.attempt = now.Add(limit)
 	}
 	c.armLocked(now)
-	return a
+	return a, err
 }
 
 // build makes the request that is sent. It shares the caller's header map as long as nobody has to write to it.
@@ -67,15 +69,12 @@ func (a *attempt) build() {
 	a.request.URL = &a.url
 	if a.request.Header == nil {
 		a.request.Header = make(http.Header)
+		a.ownsHeader = true
 	}
 	if user := c.req.URL.User; user != nil && a.request.Header.Get("Authorization") == "" {
 		a.ownHeader()
 		password, _ := user.Password()
 		a.request.SetBasicAuth(user.Username(), password)
-	}
-	if c.req.Body != nil && c.req.Body != http.NoBody {
-		a.sent = &requestBody{inner: c.req.Body, length: c.req.ContentLength}
-		a.request.Body = a.sent
 	}
 }
 
@@ -104,6 +103,14 @@ func (a *attempt) neverSent() bool {
 	return !a.handed || a.info.NeverSent
 }
 
+// fails ends the attempt and returns the failure that goes up the pipeline.
+func (a *attempt) fails(reason Reason, err error) *failure {
+	a.call.mu.Lock()
+	a.endLocked(reason, time.Now())
+	a.call.mu.Unlock()
+	return &failure{reason: reason, err: err}
+}
+
 // endLocked notes how the attempt ended, unless that is known already.
 func (a *attempt) endLocked(reason Reason, now time.Time) {
 	if !a.ended {
@@ -111,24 +118,29 @@ func (a *attempt) endLocked(reason Reason, now time.Time) {
 	}
 }
 
-// release lets go of what the attempt holds: its context and its place at the endpoint.
+// release lets go of what the attempt holds: its context and its place at the endpoint. Only the first call does anything.
 func (a *attempt) release() {
-	a.cancel(nil)
-	a.endpoint.release()
+	a.call.mu.Lock()
+	released := a.released
+	a.released = true
+	a.call.mu.Unlock()
+	if !released {
+		a.cancel(nil)
+		a.endpoint.release()
+	}
 }
 
 func (a *attempt) reportLocked(now time.Time) Attempt {
+	reason := a.reason
 	if a.ended {
 		now = a.endedAt
-	}
-	reason := a.reason
-	if !a.ended {
+	} else {
 		reason = statusReason(a.status)
 	}
 	return Attempt{
 		Number: a.number, Endpoint: a.endpoint.name,
 		Start: a.start.Sub(a.call.start), Duration: now.Sub(a.start),
-		Reason: reason, Status: a.status, Account: a.account,
+		Reason: reason, Status: a.status, Account: a.watch.account,
 		Conn: Conn{
 			ID: a.info.Conn, Remote: a.info.Remote, Proto: a.info.Proto,
 			Reused: a.info.Reused, IdleTime: a.info.IdleTime, Age: a.info.Age, Sends: a.info.Sends,

@@ -33,8 +33,9 @@ type call struct {
 	limits   limits
 	attempts []*attempt // in order; the last one is the one that runs
 	inline   [1]*attempt
-	received int64 // bytes of the body
-	reading  bool  // inside Read
+	answer   *attempt // whose response the caller has; nil before
+	received int64    // bytes of the body
+	reading  bool     // inside Read
 	status   int
 	ended    bool
 	endedAt  time.Time
@@ -78,20 +79,8 @@ func (c *call) last() *attempt {
 	return c.attempts[len(c.attempts)-1]
 }
 
-// book gives the time since the last booking to p.
-func (c *call) book(p metrics.Phase) {
-	c.mu.Lock()
-	c.watch.book(p, time.Now())
-	c.mu.Unlock()
-}
-
 // fail ends the call with an error and returns it as the caller sees it.
 func (c *call) fail(reason Reason, cause error) error {
-	if last := c.last(); last == nil {
-		closeBody(c.req)
-	} else if last.sent != nil {
-		last.sent.Close()
-	}
 	e := &Error{Reason: reason, Err: cause}
 	c.end(reason, e)
 	return e
@@ -139,8 +128,9 @@ func (c *call) end(reason Reason, e *Error) {
 	}
 	c.mu.Unlock()
 
-	if last != nil {
-		last.release()
+	c.finishRequestBody()
+	for _, a := range c.attempts {
+		a.release()
 	}
 	c.client.calls.end(c, reason)
 	if onCall != nil {
@@ -228,9 +218,3 @@ func (c *call) deadline() (time.Time, bool) {
 }
 
 func methodOf(req *http.Request) string { return orDefault(req.Method, http.MethodGet) }
-
-func closeBody(req *http.Request) {
-	if req.Body != nil {
-		req.Body.Close()
-	}
-}

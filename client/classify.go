@@ -18,10 +18,10 @@ import (
 
 // classify says why an attempt failed on the wire. Who ended its context comes first: a connection that is torn down for
 // a time limit fails in many ways, all of them ours.
-func (c *call) classify(a *attempt, err error) Reason {
+func (a *attempt) classify(err error) Reason {
 	wire, _ := errors.AsType[*pool.Error](err)
 	if cause := context.Cause(a.ctx); cause != nil {
-		reason := c.contextReason(cause)
+		reason := a.call.contextReason(cause)
 		if reason == ReasonAttemptTimeout && wire != nil && wire.Kind == pool.Wait {
 			return waitReason(wire)
 		}
@@ -53,21 +53,8 @@ func (c *call) classify(a *attempt, err error) Reason {
 	return ReasonOther
 }
 
-// classifyBody says why reading a response's body failed.
-func (c *call) classifyBody(error) Reason {
-	if cause := context.Cause(c.last().ctx); cause != nil {
-		return c.contextReason(cause)
-	}
-	return ReasonBodyBroken
-}
-
-// reasonOf returns the reason and the cause of what came back up the pipeline.
-func (c *call) reasonOf(err error) (Reason, error) {
-	if r, ok := err.(*refusal); ok {
-		return r.reason, r.err
-	}
-	return c.last().reason, err
-}
+// classifyBody says why reading the response's body failed.
+func (a *attempt) classifyBody() Reason { return a.reasonOr(ReasonBodyBroken) }
 
 // contextErrReason reads the error of the caller's context.
 func contextErrReason(err error) Reason {
@@ -93,9 +80,9 @@ func (c *call) contextReason(cause error) Reason {
 }
 
 // reasonOr is def, unless the attempt's context has ended: then that is the reason of whatever failed.
-func (c *call) reasonOr(def Reason) Reason {
-	if cause := context.Cause(c.last().ctx); cause != nil {
-		return c.contextReason(cause)
+func (a *attempt) reasonOr(def Reason) Reason {
+	if cause := context.Cause(a.ctx); cause != nil {
+		return a.call.contextReason(cause)
 	}
 	return def
 }

@@ -91,7 +91,8 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	}()
 	resp, err := c.send(call)
 	if err != nil {
-		err = call.fail(call.reasonOf(err))
+		f := err.(*failure)
+		err = call.fail(f.reason, f.err)
 	}
 	returned = true
 	return resp, err
@@ -114,11 +115,11 @@ func (c *Client) send(call *call) (*http.Response, error) {
 func (c *Client) route(call *call) error {
 	req := call.req
 	if err := checkRequest(req); err != nil {
-		return &refusal{ReasonInvalidRequest, err}
+		return &failure{ReasonInvalidRequest, err}
 	}
 	host, err := hostPortOf(req.URL.Scheme, req.URL.Host)
 	if err != nil {
-		return &refusal{ReasonInvalidRequest, err}
+		return &failure{ReasonInvalidRequest, err}
 	}
 	call.host = host
 	call.up = c.routes.find(host)
@@ -127,22 +128,25 @@ func (c *Client) route(call *call) error {
 	}
 	switch {
 	case call.up == nil:
-		return &refusal{ReasonNoUpstream, nil}
+		return &failure{ReasonNoUpstream, nil}
 	case req.URL.Opaque != "" && call.up.hosts == nil:
-		return &refusal{ReasonInvalidRequest, errOpaque}
+		return &failure{ReasonInvalidRequest, errOpaque}
 	}
 	if err := req.Context().Err(); err != nil {
-		return &refusal{contextErrReason(err), context.Cause(req.Context())}
+		return &failure{contextErrReason(err), context.Cause(req.Context())}
 	}
 	if err := c.calls.begin(call); err != nil {
-		return &refusal{ReasonDraining, err}
+		return &failure{ReasonDraining, err}
 	}
 	return nil
 }
 
 // deliver makes the wire's response the caller's.
 func (c *call) deliver(resp *http.Response) {
-	if b := c.last().endpoint.base; b != nil {
+	c.mu.Lock()
+	c.answer, c.status = c.last(), resp.StatusCode
+	c.mu.Unlock()
+	if b := c.answer.endpoint.base; b != nil {
 		b.mapBack(resp.Header, c.req.URL)
 	}
 	c.view = callView{c.context(), c}

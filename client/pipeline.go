@@ -25,26 +25,35 @@ import "net/http"
 // A stage is a function around the next one. A stage that its policy switches off is not in the chain; deadline always
 // is, since the context of a call may set limits too.
 //
-// What a stage may rely on: the caller's request is only read; call.fail closes its body wherever the call ends; the one
-// error that leaves the pipeline is made in RoundTrip, from the reason that the last attempt or a refusal carries.
+// What a stage may rely on: the caller's request is only read; its body is closed wherever the call ends; an error on its
+// way up is a *failure, from which RoundTrip makes the one *Error.
 
-// A sender sends a call and returns the response, or the cause of the failure.
+// A sender is a stage that sees the whole call: it brings the response, or a *failure.
 type sender func(*call) (*http.Response, error)
+
+// A trier is a stage that sees one attempt.
+type trier func(*attempt) (*http.Response, error)
 
 // pipeline builds the chain of one upstream, from the inside out.
 func pipeline(up *upstream) sender {
-	send := sender(wire)
-	send = withSigner(up.signer, send)
-	send = withPick(up, send)
+	try := trier(wire)
+	try = withSigner(up.signer, try)
+	send := withPick(up, try)
 	send = withDeadline(up.timeout, send)
 	return send
 }
 
-// A refusal is a failure that no attempt has met: it carries its own reason.
-type refusal struct {
+// A failure is why there is no response, on its way up to the caller.
+type failure struct {
 	reason Reason
-	err    error
+	err    error // the cause; nil if the reason says it all
 }
 
-func (r *refusal) Error() string { return r.reason.String() + ": " + r.err.Error() }
-func (r *refusal) Unwrap() error { return r.err }
+func (f *failure) Error() string {
+	if f.err == nil {
+		return f.reason.String()
+	}
+	return f.reason.String() + ": " + f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }

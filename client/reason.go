@@ -51,11 +51,11 @@ type verdict uint8
 
 const (
 	neutral verdict = iota // moves no counter
-	success
-	failure
-	dialFailure // a failure, once per dial
-	byStatus    // depends on the status code
-	bySlowness  // depends on how long the attempt ran
+	good
+	bad
+	badDial    // a failure, once per dial
+	byStatus   // depends on the status code
+	bySlowness // depends on how long the attempt ran
 )
 
 // A repeat says when an attempt that ended so may be made again, as far as the reason alone decides it.
@@ -74,24 +74,24 @@ var reasonFacts = [numReasons]struct {
 	verdict   verdict
 	repeat    repeat
 }{
-	ReasonOK:             {"ok", "", success, never},
+	ReasonOK:             {"ok", "", good, never},
 	ReasonStatus:         {"status", "", byStatus, idempotent},
 	ReasonCanceled:       {"canceled", "", neutral, never},
 	ReasonDeadline:       {"deadline", "timeout", bySlowness, never},
-	ReasonAttemptTimeout: {"attempt_timeout", "timeout", failure, idempotent},
-	ReasonBodyStalled:    {"body_stalled", "timeout", failure, never},
-	ReasonBodyBroken:     {"body_broken", "body_error", failure, never},
+	ReasonAttemptTimeout: {"attempt_timeout", "timeout", bad, idempotent},
+	ReasonBodyStalled:    {"body_stalled", "timeout", bad, never},
+	ReasonBodyBroken:     {"body_broken", "body_error", bad, never},
 	ReasonDNS:            {"dns", "dns_error", neutral, always},
-	ReasonConnectRefused: {"connect_refused", "connection_refused", dialFailure, always},
-	ReasonConnectTimeout: {"connect_timeout", "connect_timeout", dialFailure, always},
-	ReasonConnectFailed:  {"connect_failed", "connection_failed", dialFailure, always},
-	ReasonTLS:            {"tls", "tls_error", dialFailure, always},
-	ReasonCertificate:    {"certificate", "tls_error", dialFailure, never},
-	ReasonConnectionLost: {"connection_lost", "connection_reset", failure, idempotent},
-	ReasonRemoteReset:    {"remote_reset", "connection_reset", failure, idempotent},
+	ReasonConnectRefused: {"connect_refused", "connection_refused", badDial, always},
+	ReasonConnectTimeout: {"connect_timeout", "connect_timeout", badDial, always},
+	ReasonConnectFailed:  {"connect_failed", "connection_failed", badDial, always},
+	ReasonTLS:            {"tls", "tls_error", badDial, always},
+	ReasonCertificate:    {"certificate", "tls_error", badDial, never},
+	ReasonConnectionLost: {"connection_lost", "connection_reset", bad, idempotent},
+	ReasonRemoteReset:    {"remote_reset", "connection_reset", bad, idempotent},
 	ReasonStreamRefused:  {"stream_refused", "connection_reset", neutral, always},
 	ReasonLocalReset:     {"local_reset", "", neutral, never},
-	ReasonProtocol:       {"protocol", "protocol_error", failure, idempotent},
+	ReasonProtocol:       {"protocol", "protocol_error", bad, idempotent},
 	ReasonRequestBody:    {"request_body", "body_error", neutral, never},
 	ReasonCredential:     {"credential", "credential_error", neutral, never},
 	ReasonOverflow:       {"overflow", "queue_full", neutral, never},
@@ -105,7 +105,7 @@ var reasonFacts = [numReasons]struct {
 	ReasonDraining:       {"draining", "draining", neutral, never},
 	ReasonInvalidRequest: {"invalid_request", "_OTHER", neutral, never},
 	ReasonPanic:          {"panic", "panic", neutral, never},
-	ReasonOther:          {"other", "_OTHER", failure, idempotent},
+	ReasonOther:          {"other", "_OTHER", bad, idempotent},
 }
 
 // String returns the reason's name in lower case, such as "connect_refused".

@@ -1,25 +1,43 @@
 package client
 
 import (
+	"errors"
 	"io"
+	"net/http"
 	"sync"
+
+	"github.com/sortie-go/sortie/internal/pool"
 )
 
-// A requestBody is the caller's body on its way to the wire. It is closed once, whoever asks, and remembers whether a
-// failure of the attempt was the body's own.
+// errBodyTaken is what a send reads that has lost its body to a later one.
+var errBodyTaken = errors.New("request body belongs to a later attempt")
+
+// A requestBody stands between one attempt and a body: it is closed once, whoever asks, remembers whether a failure was
+// the body's own, and knows whether anything was read. As long as nothing was, a Close is only noted, since another attempt
+// may need the body.
 type requestBody struct {
 	inner  io.ReadCloser
 	length int64 // as the request declared it; 0 or less: unknown
 
-	mu     sync.Mutex // net/http may close it while it reads
-	read   int64
-	eof    bool
-	err    error
-	closed bool
+	mu      sync.Mutex // net/http may close it while it reads
+	started bool
+	read    int64
+	eof     bool
+	err     error
+	closed  bool // inner is closed, or somebody else's
 }
 
 func (b *requestBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return 0, errBodyTaken
+	}
+	b.started = true
+	b.mu.Unlock()
+
 	n, err := b.inner.Read(p)
+
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.read += int64(n)
@@ -32,15 +50,47 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close closes the body if it has been read from; see finish for the rest.
 func (b *requestBody) Close() error {
 	b.mu.Lock()
-	closed := b.closed
-	b.closed = true
-	b.mu.Unlock()
-	if closed {
+	if b.closed || !b.started {
+		b.mu.Unlock()
 		return nil
 	}
+	b.closed = true
+	b.mu.Unlock()
 	return b.inner.Close()
+}
+
+// finish closes a body that nobody has read from: no attempt will need it any more. One that is being read is closed by
+// who reads it.
+func (b *requestBody) finish() {
+	b.mu.Lock()
+	if b.closed || b.started {
+		b.mu.Unlock()
+		return
+	}
+	b.closed = true
+	b.mu.Unlock()
+	b.inner.Close()
+}
+
+// take gives the body up to another attempt, if nothing has been read from it.
+func (b *requestBody) take() (io.ReadCloser, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed || b.started {
+		return nil, false
+	}
+	b.closed = true
+	return b.inner, true
+}
+
+// unread reports whether take would succeed.
+func (b *requestBody) unread() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.closed && !b.started
 }
 
 // failed reports that the body could not be sent as the request declared it: it returned an error, or had another length.
@@ -51,4 +101,62 @@ func (b *requestBody) failed() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err != nil || b.length > 0 && (b.read > b.length || b.eof && b.read < b.length)
+}
+
+// hasBody reports whether the request has a body at all.
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
+
+// setBody gives the attempt's request its body: the caller's own for the first, for others whatever replays it.
+func (a *attempt) setBody() error {
+	req := a.call.req
+	if !hasBody(req) {
+		return nil
+	}
+	if pool.InMemory(req.Body) && req.GetBody != nil && a.number == 1 {
+		return nil // as it is: net/http sends such a body in one write with the headers, and closing it means nothing
+	}
+	inner, err := a.call.nextBody()
+	if err != nil {
+		return err
+	}
+	a.sent = &requestBody{inner: inner, length: req.ContentLength}
+	a.request.Body = a.sent
+	return nil
+}
+
+// nextBody returns a reader for the next attempt. No two attempts share one.
+func (c *call) nextBody() (io.ReadCloser, error) {
+	last := c.last()
+	if last == nil {
+		return c.req.Body, nil
+	}
+	if last.sent != nil {
+		if inner, ok := last.sent.take(); ok {
+			return inner, nil
+		}
+	}
+	return c.req.GetBody()
+}
+
+// replayable reports whether another attempt could have the body: there is none, nothing was read from it, or it can be
+// had anew.
+func (c *call) replayable() bool {
+	if !hasBody(c.req) || c.req.GetBody != nil {
+		return true
+	}
+	last := c.last()
+	return last == nil || last.sent != nil && last.sent.unread()
+}
+
+// finishRequestBody closes the caller's body if no attempt has read from it.
+func (c *call) finishRequestBody() {
+	last := c.last()
+	switch {
+	case last == nil:
+		if c.req.Body != nil {
+			c.req.Body.Close()
+		}
+	case last.sent != nil:
+		last.sent.finish()
+	}
 }

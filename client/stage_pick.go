@@ -2,9 +2,9 @@ package client
 
 import "net/http"
 
-// withPick chooses an endpoint and begins an attempt there. It waits for nothing; it gives the next stage an attempt whose
+// withPick chooses an endpoint and makes an attempt there. It waits for nothing; it gives the stages below an attempt whose
 // request is complete but for credentials.
-func withPick(up *upstream, next sender) sender {
+func withPick(up *upstream, try trier) sender {
 	return func(c *call) (*http.Response, error) {
 		ep, err := up.pick(c)
 		if err != nil {
@@ -12,9 +12,28 @@ func withPick(up *upstream, next sender) sender {
 		}
 		if ep.denied != nil {
 			ep.release()
-			return nil, &refusal{ReasonDenied, ep.denied}
+			return nil, &failure{ReasonDenied, ep.denied}
 		}
-		c.newAttempt(ep)
-		return next(c)
+		a, err := c.newAttempt(ep)
+		if err != nil {
+			return nil, a.fails(ReasonRequestBody, err)
+		}
+		resp, err := try(a)
+		c.settle(a)
+		if err != nil {
+			a.release()
+		}
+		return resp, err
 	}
+}
+
+// settle books the attempt's time to the call: the call was in the attempt's phases.
+func (c *call) settle(a *attempt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watch.rest(a.start)
+	for p, d := range a.watch.account.All() {
+		c.watch.account.add(p, d)
+	}
+	c.watch.last = a.watch.last
 }

@@ -2,25 +2,25 @@ package client
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/sortie-go/sortie/metrics"
 )
 
 // withSigner has the attempt's request signed, when all else about it is final. It waits for the signer and books that
 // time as "credential".
-func withSigner(signer Signer, next sender) sender {
+func withSigner(signer Signer, try trier) trier {
 	if signer == nil {
-		return next
+		return try
 	}
-	return func(c *call) (*http.Response, error) {
-		a := c.last()
+	return func(a *attempt) (*http.Response, error) {
 		a.ownHeader()
-		c.book(metrics.PhaseOther)
+		a.watch.rest(time.Now())
 		err := signer.Sign(a.ctx, &a.request)
-		c.book(metrics.PhaseCredential)
+		a.watch.book(metrics.PhaseCredential, time.Now())
 		if err != nil {
-			return nil, &refusal{c.reasonOr(ReasonCredential), err}
+			return nil, a.fails(a.reasonOr(ReasonCredential), err)
 		}
-		return next(c)
+		return try(a)
 	}
 }

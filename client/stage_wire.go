@@ -8,10 +8,9 @@ import (
 	"github.com/sortie-go/sortie/metrics"
 )
 
-// wire sends the attempt and waits for its headers. It gives back the response, or an error whose reason stands in the
-// attempt.
-func wire(c *call) (*http.Response, error) {
-	a := c.last()
+// wire sends the attempt and waits for its headers. It gives back the response, or the failure.
+func wire(a *attempt) (*http.Response, error) {
+	c := a.call
 	a.handed = true
 	begin := time.Now()
 	resp, info, err := a.endpoint.send(a)
@@ -19,29 +18,25 @@ func wire(c *call) (*http.Response, error) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.watch.rest(begin)
 	a.info = info
-	bookWire(&a.account, info, begin, now)
-	for p, d := range a.account.All() {
-		c.watch.account.add(p, d)
-	}
-	c.watch.last = now
+	a.watch.rest(begin)
+	a.watch.bookWire(info, now)
 	c.limits.attempt = time.Time{}
 	if err != nil {
-		a.endLocked(c.classify(a, err), now)
-		return nil, err
+		a.endLocked(a.classify(err), now)
+		return nil, &failure{reason: a.reason, err: err}
 	}
-	a.status, c.status = resp.StatusCode, resp.StatusCode
+	a.status = resp.StatusCode
 	return resp, nil
 }
 
-// bookWire divides the time on the wire into phases. The pool's times are exact, but a send that was made twice leaves
-// some that belong to none: it is shown as "other", never spread.
-func bookWire(account *Account, info pool.Info, begin, end time.Time) {
-	left := end.Sub(begin)
+// bookWire divides the time on the wire, which ends now, into phases. The pool's times are exact, but a request that was
+// sent twice leaves some that belong to none: it is shown as "other", never spread.
+func (w *stopwatch) bookWire(info pool.Info, now time.Time) {
+	left := now.Sub(w.last)
 	book := func(p metrics.Phase, d time.Duration) {
 		d = min(max(d, 0), left)
-		account.add(p, d)
+		w.account.add(p, d)
 		left -= d
 	}
 	if info.Acquire > 0 || info.Conn != 0 {
@@ -53,7 +48,7 @@ func bookWire(account *Account, info pool.Info, begin, end time.Time) {
 		}
 	}
 	if !info.InHand.IsZero() {
-		last := orTime(info.Headers, end)
+		last := orDefault(info.Headers, now)
 		wrote := info.Wrote
 		if wrote.IsZero() || wrote.After(last) {
 			wrote = last // the answer came before the request was all written
@@ -66,11 +61,5 @@ func bookWire(account *Account, info pool.Info, begin, end time.Time) {
 	if left > 0 {
 		book(metrics.PhaseOther, left)
 	}
-}
-
-func orTime(t, def time.Time) time.Time {
-	if t.IsZero() {
-		return def
-	}
-	return t
+	w.last = now
 }
