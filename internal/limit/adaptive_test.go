@@ -122,8 +122,10 @@ func TestGrowsOnlyWhereItIsUsed(t *testing.T) {
 	if got := li.windows(1, 50, 0.6, took(50*ms)); got != 24 {
 		t.Errorf("at half of its slots it is %d, want 24", got)
 	}
-	if got := li.windows(2, 50, 0.3, took(50*ms)); got != 24 {
-		t.Errorf("after the load it grew on to %d", got)
+	li.windows(2, 50, 1, took(50*ms))
+	li.windows(1, 50, 0.3, took(50*ms)) // the calls of the window before were still running when it began
+	if before, got := li.l.Stats().Limit, li.windows(20, 50, 0.3, took(50*ms)); got != before {
+		t.Errorf("after the load it grew on from %d to %d", before, got)
 	}
 	if got := li.windows(100, 50, 1, took(50*ms)); got != 256 {
 		t.Errorf("it is %d, want Max", got)
