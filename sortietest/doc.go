@@ -26,6 +26,20 @@
 // [Upstream.CloseIdle] act once. TLS, HTTP/2 and limits on connections are fields of Upstream; [ClientTLS] is what a
 // client needs to trust it.
 //
+// # What a client sees
+//
+// The errors are what package net and net/http give, so that [errors.Is] finds the cause:
+//
+//   - Refuse: [syscall.ECONNREFUSED]. BlackHole: a timeout, once the client's own limits end the wait.
+//   - Reset, ResetAt and ResetConns: [syscall.ECONNRESET].
+//   - Hangup: [io.EOF], on HTTP/2 [io.ErrUnexpectedEOF]. HangupAt: io.ErrUnexpectedEOF.
+//   - Abort and AbortAt: on HTTP/2 a stream error of code INTERNAL_ERROR, else as Hangup and HangupAt.
+//   - Hang, HangAt, Stall: a timeout, or nothing, where the client sets no limit.
+//
+// One thing surprises at first: when a connection that was used before breaks, net/http sends a GET once more without
+// telling. A second request in the counts is then no mistake of the upstream, and a lone [Reset] in a script may go by
+// unseen. Use a POST, a new client, or a script whose last step fails.
+//
 // # What the upstream saw
 //
 // [Upstream.Stats] counts requests, connections and bytes, [Upstream.Requests] shows the requests themselves, and
@@ -46,8 +60,13 @@
 //
 // Distance is [Network.SetRTT] there. On sockets it is [Delay], a proxy that holds back what passes.
 //
+// # DNS
+//
+// [DNS] is a scripted DNS server, with TTLs, failures and silence, on sockets and in memory.
+//
 // # Limits
 //
-// Everything kept is bounded: 1,000 requests, 64 KiB of each body. Upstreams are for tests and demonstrations: they
-// read request bodies of any length, and believe whoever connects. The package does not import package testing: see [TB].
+// An upstream remembers its last 1,000 requests with 64 KiB of each body, and counts on. Upstreams are for tests and
+// demonstrations: they read request bodies of any length, and believe whoever connects. The package does not import
+// package testing: see [TB].
 package sortietest

@@ -8,9 +8,7 @@ import "fmt"
 // That a connection is refused, or hangs, is a state of the upstream and no [Step], because a step belongs to a
 // request, and here none arrives.
 func (u *Upstream) Refuse() {
-	u.turn <- struct{}{}
-	defer u.yield()
-	u.refuse()
+	u.inTurn(u.refuse)
 }
 
 // BlackHole lets the upstream vanish, as a machine does that loses power or a firewall that drops packets: dials hang
@@ -19,28 +17,13 @@ func (u *Upstream) Refuse() {
 //
 // On real sockets the accept queue is filled to this end, which works on Linux; elsewhere use a [Network].
 func (u *Upstream) BlackHole() {
-	u.turn <- struct{}{}
-	defer u.yield()
-	ln := u.restore()
-	if ln == nil {
-		return
-	}
-	if u.Network != nil {
-		u.Network.BlackHole(u.Addr())
-	} else if err := ln.fill(); err != nil {
-		u.fail(fmt.Errorf("black hole: %w", err))
-	}
-	for _, c := range u.open() {
-		c.drop()
-	}
+	u.inTurn(u.vanish)
 }
 
 // Restore undoes [Upstream.Refuse] and [Upstream.BlackHole]: dials succeed again, those that hang included.
 // Connections that were lost stay lost.
 func (u *Upstream) Restore() {
-	u.turn <- struct{}{}
-	defer u.yield()
-	u.restore()
+	u.inTurn(func() { u.restore() })
 }
 
 // ResetConns resets all open connections, with whatever requests run on them.
@@ -60,8 +43,16 @@ func (u *Upstream) CloseIdle() {
 	}
 }
 
-// yield ends a turn: Refuse, BlackHole and Restore take turns, since each goes through several states.
-func (u *Upstream) yield() { <-u.turn }
+// inTurn runs f, one at a time: Refuse, BlackHole and Restore each go through several states. Before the upstream is
+// started there is nothing they could change.
+func (u *Upstream) inTurn(f func()) {
+	if u.srv == nil {
+		return
+	}
+	u.turn <- struct{}{}
+	defer func() { <-u.turn }()
+	f()
+}
 
 func (u *Upstream) refuse() {
 	u.mu.Lock()
@@ -74,6 +65,21 @@ func (u *Upstream) refuse() {
 		<-ln.ended
 	}
 	u.ResetConns()
+}
+
+func (u *Upstream) vanish() {
+	ln := u.restore()
+	if ln == nil {
+		return
+	}
+	if u.Network != nil {
+		u.Network.BlackHole(u.Addr())
+	} else if err := ln.fill(); err != nil {
+		u.fail(fmt.Errorf("black hole: %w", err))
+	}
+	for _, c := range u.open() {
+		c.drop()
+	}
 }
 
 // restore returns the open gate, or nil if the upstream is closed or its port is lost.

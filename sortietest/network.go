@@ -12,7 +12,8 @@ import (
 // and distance costs time. It is made for [testing/synctest] bubbles: every wait on it counts as idle, so that virtual
 // time moves on. Inside a bubble, make the Network inside it.
 //
-// Clients reach it through [Network.DialContext]. Connections behave like TCP's, with the errors package net would
+// Clients reach it through [Network.DialContext], which fits http.Transport.DialContext and the field Dial of this
+// module's client.Config. Connections behave like TCP's, with the errors package net would
 // give. There is no DNS: a literal IP stands for itself, any other name gets an address of its own.
 //
 // A Network has nothing to close. Its methods may be called from several goroutines at once.
@@ -57,7 +58,8 @@ func (n *Network) Dials(address string) int {
 }
 
 // BlackHole makes dials to address hang until the client gives up, whether somebody listens there or not.
-// [Upstream.BlackHole] also silences open connections.
+// [Upstream.BlackHole] also silences open connections, and ends with the upstream. This one ends with
+// [Network.Restore] alone. Call it before a bubble ends: net/http leaves dials running for which no request waits.
 func (n *Network) BlackHole(address string) {
 	n.net.BlackHole(address)
 }

@@ -32,16 +32,16 @@ func (u *Upstream) serve(ln net.Listener) *gate {
 // handle serves one request by the script.
 func (u *Upstream) handle(w http.ResponseWriter, r *http.Request) {
 	c := r.Context().Value(connKey{}).(*conn)
+	x := &exchange{w: w, r: r, conn: c}
 	if n := c.requests.Add(1); u.StaleReuse && n > int64(u.RequestsPerConn) {
-		c.Close()
-		panic(http.ErrAbortHandler)
+		x.fail(hangup)
 	}
 	if !u.begin(r, c) {
 		panic(http.ErrAbortHandler)
 	}
 	defer u.end()
 	defer u.catch(r)
-	u.next(r).play(&exchange{w: w, r: r, conn: c})
+	u.next(r).play(x)
 }
 
 // catch tells the test of a panic in Respond or Handle, which net/http would only log.

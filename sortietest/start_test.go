@@ -48,6 +48,8 @@ func TestStartReportsMistakes(t *testing.T) {
 		{&sortietest.Upstream{Respond: respond, Steps: []sortietest.Step{{}}}, "Respond"},
 		{&sortietest.Upstream{StaleReuse: true}, "RequestsPerConn"},
 		{&sortietest.Upstream{Hosts: []string{"catalog.example"}}, "TLS"},
+		{&sortietest.Upstream{MaxStreams: 2}, "HTTP2"},
+		{&sortietest.Upstream{MaxStreams: 2, StaleReuse: true}, "RequestsPerConn\nUpstream.MaxStreams"},
 		{&sortietest.Upstream{Address: "nonsense"}, "address"},
 		{&sortietest.Upstream{Address: "nonsense", Network: sortietest.NewNetwork()}, "address"},
 	} {
@@ -118,9 +120,14 @@ func TestPanicInAScriptFailsTheTest(t *testing.T) {
 
 func TestUnstarted(t *testing.T) {
 	var up sortietest.Upstream
-	if up.Addr() != "" || up.Close() != nil || up.Stats().Requests != 0 || up.Requests() != nil {
+	if up.Addr() != "" || up.URL() != "" || up.Close() != nil || up.Stats().Requests != 0 || up.Requests() != nil {
 		t.Error("an upstream that was never started is not idle")
 	}
+	up.Refuse()
+	up.BlackHole()
+	up.Restore()
+	up.ResetConns()
+	up.CloseIdle()
 	var d sortietest.Delay
 	if d.Addr() != "" || d.Stats().Conns != 0 {
 		t.Error("a delay that was never started is not idle")

@@ -8,8 +8,8 @@ import (
 )
 
 // Step is what an [Upstream] does with one request. Steps are made by the functions [OK], [Status], [Endless],
-// [Hang], [Reset], [Hangup], [Abort] and [Handle], and refined by methods, each of which returns a changed copy, so that
-// they chain: Status(429).With("Retry-After", "1").After(time.Second).
+// [Hang], [Reset], [Hangup], [Abort] and [Handle], and refined by methods, each of which returns a changed copy, so
+// that they chain: Status(429).With("Retry-After", "1").After(time.Second).
 //
 // The zero Step answers 200 without a body. A Step may be shared by several upstreams and goroutines.
 //
@@ -65,7 +65,7 @@ func Reset() Step { return Step{fault: reset} }
 
 // Hangup closes the connection without an answer, as a server does that restarts: the client sees [io.EOF]. As the
 // second step of a script it is the keep-alive race: the connection was idle, and is closed in the moment the next
-// request comes. On HTTP/2 this fails all streams of the connection.
+// request comes. On HTTP/2 this fails all streams of the connection, with [io.ErrUnexpectedEOF].
 func Hangup() Step { return Step{fault: hangup} }
 
 // Abort gives up this request alone: on HTTP/2 its stream is reset with INTERNAL_ERROR and the connection lives on.
@@ -73,7 +73,8 @@ func Hangup() Step { return Step{fault: hangup} }
 func Abort() Step { return Step{fault: abort} }
 
 // Handle leaves the request to h, for what the other steps cannot do. h reads the request body itself; what it reads
-// is recorded. h must return when the request's context ends, which it does when the upstream is closed.
+// is recorded. h must return when the request's context ends, which it does when the upstream is closed. A panic in it
+// fails the test. Of the methods of Step only After has an effect.
 func Handle(h http.Handler) Step { return Step{handler: h} }
 
 // With adds a header to the answer: With("Retry-After", "1"), With("Keep-Alive", "timeout=5").
@@ -100,7 +101,7 @@ func (s Step) After(d time.Duration) Step {
 }
 
 // Unread does not read the request body: the answer, or the fault, comes while the client may still be sending. A
-// client that goes away is then not noticed before the upstream writes.
+// client on HTTP/1 that goes away is then not noticed before the upstream writes.
 func (s Step) Unread() Step {
 	s.unread = true
 	return s

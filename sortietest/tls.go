@@ -15,7 +15,7 @@ import (
 )
 
 // RootCAs returns a new pool with the authority that issues the certificates of all upstreams in this process. Its
-// key is made anew in each process and leaves it nowhere.
+// key is made anew in each process and never leaves it.
 func RootCAs() *x509.CertPool {
 	pool := x509.NewCertPool()
 	if ca, err := authority(); err == nil {

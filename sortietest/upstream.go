@@ -18,7 +18,8 @@ import (
 //	up := &sortietest.Upstream{TLS: true, HTTP2: true, Steps: []sortietest.Step{sortietest.OK("hello")}}
 //	up.Start(t)
 //
-// The fields must not change after that. The methods may be called from several goroutines at once.
+// The zero Upstream, started, answers every request with 200. The fields must not change after the start, and before it
+// the methods do nothing. They may be called from several goroutines at once.
 type Upstream struct {
 	// Steps says what happens to the first request to arrive, the second, and so on; the last step repeats.
 	// Without steps every request gets the zero [Step].
@@ -62,7 +63,6 @@ type Upstream struct {
 	addr    net.Addr
 	srv     *http.Server
 	cancel  context.CancelFunc // of all requests
-	done    chan struct{}      // closing
 	turn    chan struct{}      // holds one token while Refuse, BlackHole or Restore is at work
 	serving sync.WaitGroup     // accepting, connections, requests
 
@@ -105,15 +105,8 @@ func (u *Upstream) Start(tb TB) {
 
 // Listen is [Upstream.Start] for programs and for TestMain, where no test is at hand: the caller closes.
 func (u *Upstream) Listen() error {
-	switch {
-	case u.srv != nil:
-		return errors.New("upstream started twice")
-	case u.Respond != nil && len(u.Steps) > 0:
-		return errors.New("upstream has both Steps and Respond: one would have no effect")
-	case u.StaleReuse && u.RequestsPerConn <= 0:
-		return errors.New("upstream has StaleReuse without RequestsPerConn")
-	case len(u.Hosts) > 0 && !u.TLS:
-		return errors.New("upstream has Hosts without TLS")
+	if err := u.mistakes(); err != nil {
+		return err
 	}
 	ln, err := u.Network.listen(u.Address)
 	if err != nil {
@@ -131,6 +124,26 @@ func (u *Upstream) Listen() error {
 	u.srv = u.server(ctx)
 	u.serve(ln)
 	return nil
+}
+
+// mistakes returns all that is wrong with the fields.
+func (u *Upstream) mistakes() error {
+	var errs []error
+	for _, m := range []struct {
+		wrong bool
+		text  string
+	}{
+		{u.srv != nil, "Upstream is started already"},
+		{u.Respond != nil && len(u.Steps) > 0, "Upstream.Steps has no effect beside Respond"},
+		{u.StaleReuse && u.RequestsPerConn <= 0, "Upstream.StaleReuse has no effect without RequestsPerConn"},
+		{len(u.Hosts) > 0 && !u.TLS, "Upstream.Hosts has no effect without TLS"},
+		{u.MaxStreams > 0 && !u.HTTP2, "Upstream.MaxStreams has no effect without HTTP2"},
+	} {
+		if m.wrong {
+			errs = append(errs, errors.New(m.text))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (u *Upstream) server(ctx context.Context) *http.Server {
@@ -212,6 +225,9 @@ func (u *Upstream) Addr() string {
 // URL returns the base URL, without a slash at the end: "http://127.0.0.1:34567". Ports 80 and 443 are left out where
 // they are the scheme's own.
 func (u *Upstream) URL() string {
+	if u.addr == nil {
+		return ""
+	}
 	scheme, own := "http", "80"
 	if u.TLS {
 		scheme, own = "https", "443"
