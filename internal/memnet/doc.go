@@ -10,12 +10,9 @@
 // goroutine blocked in this package counts as idle in a [testing/synctest] bubble: virtual time moves on. A [Network]
 // used inside a bubble must be made inside it.
 //
-// # Use
-//
-//	n := memnet.New()
-//	ln, err := n.Listen("10.0.0.1:80")
-//	go srv.Serve(ln)
-//	tr := &http.Transport{DialContext: n.DialContext}
+// [Network.Listen] gives the listener for an http.Server, and [Network.DialContext] fits http.Transport's field of that
+// name. Where the code under test keeps its connections to itself, [Network.Conns] finds them, for [Conn.Reset] and
+// [Conn.Drop].
 //
 // # What differs from a kernel
 //
