@@ -13,6 +13,8 @@ import (
 type attempt struct {
 	call       *call
 	number     int
+	kind       Kind
+	waited     time.Duration
 	endpoint   *endpoint
 	start      time.Time
 	ctx        context.Context
@@ -40,7 +42,7 @@ func (c *call) newAttempt(ep *endpoint) (*attempt, error) {
 		a = new(attempt)
 	}
 	now := time.Now()
-	*a = attempt{call: c, number: len(c.attempts) + 1, endpoint: ep, start: now, watch: stopwatch{last: now}}
+	*a = attempt{call: c, number: len(c.attempts) + 1, kind: c.kind, waited: c.waited, endpoint: ep, start: now, watch: stopwatch{last: now}}
 	a.ctx, a.cancel = context.WithCancelCause(c.context())
 	a.build()
 	err := a.setBody()
@@ -70,6 +72,10 @@ func (a *attempt) build() {
 	if a.request.Header == nil {
 		a.request.Header = make(http.Header)
 		a.ownsHeader = true
+	}
+	if c.key != "" {
+		a.ownHeader()
+		a.request.Header[c.keyHeader] = []string{c.key}
 	}
 	if user := c.req.URL.User; user != nil && a.request.Header.Get("Authorization") == "" {
 		a.ownHeader()
@@ -138,7 +144,7 @@ func (a *attempt) reportLocked(now time.Time) Attempt {
 		reason = statusReason(a.status)
 	}
 	return Attempt{
-		Number: a.number, Endpoint: a.endpoint.name,
+		Number: a.number, Kind: a.kind, Wait: a.waited, Endpoint: a.endpoint.name,
 		Start: a.start.Sub(a.call.start), Duration: now.Sub(a.start),
 		Reason: reason, Status: a.status, Account: a.watch.account,
 		Conn: Conn{

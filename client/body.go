@@ -72,7 +72,7 @@ func (b *responseBody) beginRead() error {
 func (b *responseBody) fail(err error) error {
 	c := b.call
 	b.over()
-	e := &Error{Reason: c.answer.classifyBody(), Err: err}
+	e := &Error{Reason: c.answer.classifyBody(err), Err: err}
 	c.end(e.Reason, e)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,6 +20,8 @@ type call struct {
 	host   hostPort // logical
 	start  time.Time
 
+	keyHeader, key string // an idempotency key of ours
+
 	logical http.Request // what resp.Request shows: the caller's, under a context that knows the call
 	view    callView
 	body    responseBody
@@ -33,9 +35,16 @@ type call struct {
 	limits   limits
 	attempts []*attempt // in order; the last one is the one that runs
 	inline   [1]*attempt
-	answer   *attempt // whose response the caller has; nil before
-	received int64    // bytes of the body
-	reading  bool     // inside Read
+	kind     Kind          // of the next attempt
+	waited   time.Duration // before it
+	moves    int
+	stopped  Stopped
+	ending   error         // what will end the call: the total time, or the client's end
+	woken    chan struct{} // closed to end a pause; nil outside one
+	buffered []byte        // the request's body, read ahead to be sent again
+	answer   *attempt      // whose response the caller has; nil before
+	received int64         // bytes of the body
+	reading  bool          // inside Read
 	status   int
 	ended    bool
 	endedAt  time.Time
@@ -155,7 +164,7 @@ func (c *call) bookRestLocked(w *stopwatch, now time.Time) {
 // complete fills in what the report knows.
 func (e *Error) complete(r Report, last *attempt) {
 	e.Upstream, e.Method, e.Target = r.Upstream, r.Method, r.Host+r.Path
-	e.Attempts, e.Status = len(r.Attempts), r.Status
+	e.Attempts, e.Status, e.Stopped = len(r.Attempts), r.Status, r.Stopped
 	if last != nil {
 		e.Endpoint = last.endpoint.name
 	}
@@ -192,6 +201,7 @@ func (c *call) reportLocked(r *Report) {
 	}
 	r.Duration, r.Account = now.Sub(c.start), watch.account
 	r.Ended, r.Reason, r.Status, r.Unclosed = c.ended, c.reason, c.status, c.unclosed
+	r.Stopped = c.stopped
 	if !c.ended {
 		r.Reason = statusReason(c.status)
 	}
@@ -205,6 +215,12 @@ func (c *call) reportLocked(r *Report) {
 		r.BytesSent += a.info.BytesWritten
 		r.neverSent = r.neverSent && a.neverSent()
 		r.Attempts[i] = a.reportLocked(now)
+		switch a.kind {
+		case KindMove:
+			r.Moves++
+		case KindRetry:
+			r.Retries++
+		}
 	}
 }
 

@@ -54,7 +54,12 @@ func (a *attempt) classify(err error) Reason {
 }
 
 // classifyBody says why reading the response's body failed.
-func (a *attempt) classifyBody() Reason { return a.reasonOr(ReasonBodyBroken) }
+func (a *attempt) classifyBody(err error) Reason {
+	if err == ErrBodyDiscarded {
+		return ReasonBodyBroken // its attempt has long been over
+	}
+	return a.reasonOr(ReasonBodyBroken)
+}
 
 // contextErrReason reads the error of the caller's context.
 func contextErrReason(err error) Reason {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sortie-go/sortie/internal/pool"
 )
@@ -30,6 +31,8 @@ type Client struct {
 	group    *pool.Group
 	calls    openCalls
 	draining atomic.Bool
+	drainEnd atomic.Int64 // when what began before Drain should have ended, in nanoseconds of the Unix epoch; 0 before Drain
+	drainFor time.Duration
 	retired  sync.WaitGroup // endpoints that are being closed
 	stop     stopOnce
 }
@@ -49,7 +52,8 @@ func New(cfg Config) (*Client, error) {
 		routes: routeTable{exact: make(map[string]portChoice), wildcard: make(map[string]portChoice)},
 		side:   side, sideFrom: from,
 		guard: cfg.Guard, maxUnlisted: orDefault(cfg.MaxUnlisted, 256),
-		proxy: cfg.Proxy, dial: cfg.Dial, onCall: cfg.OnCall,
+		drainFor: orDefault(cfg.DrainTimeout, 10*time.Second),
+		proxy:    cfg.Proxy, dial: cfg.Dial, onCall: cfg.OnCall,
 		group: pool.NewGroup(pool.GroupConfig{}),
 	}
 	for i, u := range cfg.Upstreams {
@@ -144,7 +148,7 @@ func (c *Client) route(call *call) error {
 // deliver makes the wire's response the caller's.
 func (c *call) deliver(resp *http.Response) {
 	c.mu.Lock()
-	c.answer, c.status = c.last(), resp.StatusCode
+	c.status = resp.StatusCode
 	c.mu.Unlock()
 	if b := c.answer.endpoint.base; b != nil {
 		b.mapBack(resp.Header, c.req.URL)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"time"
 )
 
 // Config describes a Client. The zero value is a client without named upstreams: every host is called as it stands, over
@@ -45,6 +46,10 @@ type Config struct {
 	// address and a port. Nil: a [net.Dialer] with keep-alive. Set it for tests (an in-memory network), or tunnels. It may be called
 	// concurrently; its context ends with the dial's time limit and carries nothing of any call.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// DrainTimeout is how long after [Client.Drain] calls are expected to go on: a retry that would not fit is not made. Zero
+	// means 10 s.
+	DrainTimeout time.Duration
 
 	// OnCall, if not nil, receives the final [Report] of every call, exactly once: when the body ends, or with the failure.
 	// It runs outside all locks, on the goroutine that ended the call, so it should return soon; concurrent calls run it

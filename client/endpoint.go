@@ -78,6 +78,9 @@ func (c *call) idempotent() bool {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
 		return true
 	}
+	if c.key != "" {
+		return true
+	}
 	_, marked := c.req.Header["Idempotency-Key"]
 	_, xMarked := c.req.Header["X-Idempotency-Key"]
 	return marked || xMarked

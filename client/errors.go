@@ -14,6 +14,7 @@ var (
 	ErrDenied         = errors.New("address refused by the guard")
 	ErrCredential     = errors.New("signer failed")
 	ErrAttemptTimeout = error(timeoutCause("no response headers within the attempt's time"))
+	ErrBodyDiscarded  = errors.New("the rest of this response was discarded before another attempt")
 	ErrBodyStalled    = error(timeoutCause("reading the body made no progress"))
 	ErrDraining       = errors.New("client is shutting down")
 	ErrClosed         = errors.New("client is closed")
@@ -52,6 +53,7 @@ type Error struct {
 	Target   string // logical host and path, without query and user info
 	Endpoint string // base of the last attempt, scheme and host; "" if none was chosen
 	Reason   Reason
+	Stopped  Stopped // why it was not tried again
 	Attempts int
 	Status   int    // of the response, where there was one
 	Body     []byte // the first 4 KiB of it, from GetJSON

@@ -92,6 +92,10 @@ func (c *call) onTimer() {
 		c.mu.Unlock()
 		return
 	}
+	if cause == errTotal {
+		c.ending = cause
+		c.wakeLocked()
+	}
 	last := c.last()
 	unread := c.status != 0 && !c.reading
 	c.mu.Unlock()

@@ -12,7 +12,7 @@ import "net/http"
 //	deadline   stage_deadline.go  the total time, which covers everything below, waiting included, and the body.
 //	limit                         one slot per call, held until the body ends. Below deadline, because the wait for a slot
 //	                              is the call's time; above retry, because retries need no slot of their own. Not built yet.
-//	retry                         attempts, and the waits between them. Not built yet.
+//	retry      stage_retry.go     attempts, and the waits between them, within the upstream's budget.
 //	hedge                         a second attempt while the first one is slow. Below retry, whose attempts it doubles. Not
 //	                              built yet.
 //	pick       stage_pick.go      an endpoint, and with it an attempt: context, time limit, and the one clone of the
@@ -39,6 +39,7 @@ func pipeline(up *upstream) sender {
 	try := trier(wire)
 	try = withSigner(up.signer, try)
 	send := withPick(up, try)
+	send = withRetry(up.retry, send)
 	send = withDeadline(up.timeout, send)
 	return send
 }

@@ -12,6 +12,8 @@ import (
 // A Policy is copied by [New]; changing it afterwards has no effect.
 type Policy struct {
 	Timeout *Timeout // nil: the caller's context is the only limit
+	Retry   *Retry   // nil: each call is one attempt
+	Budget  Budget   // what retries may cost; it is never off
 	Conns   *Conns   // nil: the defaults of Conns
 }
 
@@ -28,6 +30,40 @@ type Timeout struct {
 	// Progress bounds one blocking Read of the body. Default 5 s, or Total where that is shorter. The time between reads is
 	// the caller's own and does not count.
 	Progress time.Duration
+}
+
+// Retry makes further attempts when one brings no acceptable answer, as long as they are safe, fit the deadline and are within
+// the [Budget]. Zero fields are the defaults.
+//
+// An attempt that was never sent may be made again with any method. One that the server may have seen is repeated only if
+// it is idempotent: by its method (RFC 9110, 9.2.2), by an Idempotency-Key or X-Idempotency-Key header, or because
+// [CallOptions] say so. A request whose body was read and cannot be had again is not repeated: set GetBody, as
+// [http.NewRequest] does for bodies in memory.
+//
+// When no attempt is acceptable, the caller gets the last real response, not an error about retrying.
+type Retry struct {
+	Attempts int           // attempts per call, the first included, 2 to 10. Default 3
+	Base     time.Duration // the n-th wait is drawn between 0 and Base doubled n−1 times. Default 25 ms
+	Cap      time.Duration // but at most this. Default 250 ms
+
+	// MaxRetryAfter is the longest Retry-After, of a 429 or 503, that is waited for. A longer one ends the call with that
+	// response. Default 5 s.
+	MaxRetryAfter time.Duration
+
+	Statuses   []int // statuses worth repeating. Nil: 408, 429, 502, 503, 504
+	BufferBody int64 // largest body that is read into memory to be sent again, where GetBody is missing. Default 64 KiB; −1 is none
+
+	// IdempotencyHeader, if not empty, is the header in which POST and PATCH requests get a random key, the same for all
+	// attempts of a call, unless they carry one. The server must know it: such requests count as idempotent.
+	IdempotencyHeader string
+}
+
+// Budget bounds what retries add to an upstream's load: a share of the calls, over a window, and a few per second besides, so
+// that it works at one call a second too. One budget serves all calls to an upstream. Zero fields are the defaults.
+type Budget struct {
+	Percent   float64       // retries per hundred calls. Default 20
+	PerSecond float64       // retries granted besides. Default 10; −1 is none
+	Window    time.Duration // how long a call counts. Default 10 s
 }
 
 // Conns describes the connection pool of each endpoint. Zero fields are the defaults; −1 is "none" where the comment

@@ -29,12 +29,15 @@ type Report struct {
 
 	Reason   Reason
 	Status   int           // of the response; 0 if there was none
+	Stopped  Stopped       // why there was no further attempt
 	Unclosed bool          // the body was neither read to its end nor closed when the total time was over
 	TimeLeft time.Duration // until the call's deadline, at its end; 0 if it had none
 
 	BytesSent     int64 // request bytes written, as far as the connection knows; an estimate on HTTP/2
 	BytesReceived int64 // body bytes the caller has read
 
+	Moves    int // attempts made because an endpoint could not be reached
+	Retries  int // attempts made after a wait
 	Attempts []Attempt
 	Account  Account // where the time went; its phases add up to Duration
 
@@ -43,7 +46,9 @@ type Report struct {
 
 // Attempt is one request on the wire.
 type Attempt struct {
-	Number   int           // from 1
+	Number   int // from 1
+	Kind     Kind
+	Wait     time.Duration // before it
 	Endpoint string        // base: scheme and host
 	Start    time.Duration // after the start of the call
 	Duration time.Duration // to its failure, or to the end of its body
@@ -51,6 +56,23 @@ type Attempt struct {
 	Status   int
 	Conn     Conn
 	Account  Account
+}
+
+// Kind says why an attempt was made.
+type Kind uint8
+
+const (
+	KindFirst Kind = iota
+	KindMove       // the endpoint before could not be reached, and another was at hand
+	KindRetry      // the one before brought no acceptable answer
+)
+
+// String returns "first", "move" or "retry".
+func (k Kind) String() string {
+	if names := [...]string{"first", "move", "retry"}; int(k) < len(names) {
+		return names[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
 // Conn is the connection that an attempt used. Of an attempt that never had one it is the zero value, and so it is where

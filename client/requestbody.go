@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -112,7 +113,7 @@ func (a *attempt) setBody() error {
 	if !hasBody(req) {
 		return nil
 	}
-	if pool.InMemory(req.Body) && req.GetBody != nil && a.number == 1 {
+	if a.call.buffered == nil && pool.InMemory(req.Body) && req.GetBody != nil && a.number == 1 {
 		return nil // as it is: net/http sends such a body in one write with the headers, and closing it means nothing
 	}
 	inner, err := a.call.nextBody()
@@ -126,6 +127,9 @@ func (a *attempt) setBody() error {
 
 // nextBody returns a reader for the next attempt. No two attempts share one.
 func (c *call) nextBody() (io.ReadCloser, error) {
+	if c.buffered != nil {
+		return io.NopCloser(bytes.NewReader(c.buffered)), nil
+	}
 	last := c.last()
 	if last == nil {
 		return c.req.Body, nil
@@ -141,7 +145,7 @@ func (c *call) nextBody() (io.ReadCloser, error) {
 // replayable reports whether another attempt could have the body: there is none, nothing was read from it, or it can be
 // had anew.
 func (c *call) replayable() bool {
-	if !hasBody(c.req) || c.req.GetBody != nil {
+	if !hasBody(c.req) || c.req.GetBody != nil || c.buffered != nil {
 		return true
 	}
 	last := c.last()

@@ -28,11 +28,18 @@ func (c *Client) Drain() {
 	if c.draining.Swap(true) {
 		return
 	}
+	c.drainEnd.Store(time.Now().Add(c.drainFor).UnixNano())
 	for _, up := range c.everyUpstream() {
 		for _, ep := range up.endpoints() {
 			_ = ep
 		}
 	}
+}
+
+// fitsDrain reports whether something that would end at t is still worth beginning.
+func (c *Client) fitsDrain(t time.Time) bool {
+	end := c.drainEnd.Load()
+	return end == 0 || t.UnixNano() < end
 }
 
 // Shutdown ends the client. New calls fail with [ErrDraining]; open ones may end, bodies included, until ctx ends. Then
@@ -115,6 +122,8 @@ func (c *Client) cut(nothing <-chan struct{}, why error) error {
 func (c *call) cut() {
 	c.mu.Lock()
 	last, unread := c.last(), c.status != 0 && !c.reading
+	c.ending = ErrDraining
+	c.wakeLocked()
 	c.mu.Unlock()
 	if last != nil {
 		last.cancel(ErrDraining)

@@ -1,11 +1,18 @@
 package client
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/sortie-go/sortie/metrics"
+)
 
 // withPick chooses an endpoint and makes an attempt there. It waits for nothing; it gives the stages below an attempt whose
 // request is complete but for credentials.
 func withPick(up *upstream, try trier) sender {
 	return func(c *call) (*http.Response, error) {
+		if len(c.attempts) == 0 && up.budget != nil {
+			up.budget.Deposit(c.start)
+		}
 		ep, err := up.pick(c)
 		if err != nil {
 			return nil, err
@@ -22,8 +29,11 @@ func withPick(up *upstream, try trier) sender {
 		c.settle(a)
 		if err != nil {
 			a.release()
+			return nil, err
 		}
-		return resp, err
+		c.answer = a
+		up.headerTime.observe(a.watch.last.Sub(a.start))
+		return resp, nil
 	}
 }
 
@@ -31,7 +41,11 @@ func withPick(up *upstream, try trier) sender {
 func (c *call) settle(a *attempt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.watch.rest(a.start)
+	if a.number == 1 {
+		c.watch.rest(a.start)
+	} else if a.start.After(c.watch.last) {
+		c.watch.book(metrics.PhaseBackoff, a.start) // the draining of what was discarded included
+	}
 	for p, d := range a.watch.account.All() {
 		c.watch.account.add(p, d)
 	}

@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"time"
 
+	"github.com/sortie-go/sortie/internal/budget"
 	"github.com/sortie-go/sortie/internal/pool"
 )
 
@@ -18,6 +20,9 @@ type upstream struct {
 	exactHost    string // the first host that is no wildcard; for URL
 	preserveHost bool
 	timeout      Timeout
+	retry        *retryPolicy   // nil: off
+	budget       *budget.Budget // nil: nothing spends it
+	headerTime   headerTime
 	conns        Conns
 	signer       Signer
 	transport    http.RoundTripper // nil: the client's own pools
@@ -37,7 +42,10 @@ func newUpstream(c *Client, cfg Upstream, bases parsedBases) *upstream {
 	up := &upstream{
 		client: c, name: cfg.Name, preserveHost: cfg.PreserveHost,
 		timeout: cfg.Policy.Timeout.withDefaults(), conns: cfg.Policy.Conns.orZero(),
-		signer: cfg.Signer, transport: cfg.Transport,
+		retry: cfg.Policy.Retry.compile(), signer: cfg.Signer, transport: cfg.Transport,
+	}
+	if up.retry != nil {
+		up.budget = cfg.Policy.Budget.compile(time.Now())
 	}
 	if up.transport == nil {
 		up.wires = pool.NewTransport(up.conns.transportConfig(cfg.ServerName))
@@ -100,7 +108,36 @@ func (up *upstream) pick(c *call) (*endpoint, error) {
 	if up.hosts != nil {
 		return up.hosts.acquire(c.req.URL.Scheme, c.host), nil
 	}
-	return up.tier(c.side)[0], nil
+	tier := up.tier(c.side)
+	for _, ep := range tier {
+		if !c.tried(ep) {
+			return ep, nil
+		}
+	}
+	return tier[0], nil
+}
+
+// untried reports whether pick would find an endpoint that the call has not tried.
+func (up *upstream) untried(c *call) bool {
+	if up.hosts != nil {
+		return false
+	}
+	for _, ep := range up.tier(c.side) {
+		if !c.tried(ep) {
+			return true
+		}
+	}
+	return false
+}
+
+// tried reports whether the call has made an attempt at an endpoint.
+func (c *call) tried(ep *endpoint) bool {
+	for _, a := range c.attempts {
+		if a.endpoint == ep {
+			return true
+		}
+	}
+	return false
 }
 
 // tier returns the endpoints for a side. An upstream with one list uses it on both.

@@ -32,6 +32,7 @@ func (cfg *Config) validate(m *mistakes) []parsedBases {
 	if cfg.Guard != nil && cfg.Proxy != nil {
 		m.addf("Guard", "has no effect with Proxy: the address it would judge is the proxy's; remove one of them")
 	}
+	checkCount(m, "DrainTimeout", cfg.DrainTimeout)
 	cfg.Unlisted.validate("Unlisted", m)
 
 	v := validation{m: m, names: make(map[string]int), hosts: make(map[hostPattern]string)}
@@ -162,6 +163,12 @@ func (p *Policy) validate(path string, m *mistakes) {
 	if p.Timeout != nil {
 		p.Timeout.validate(path+".Timeout", m)
 	}
+	if p.Retry != nil {
+		p.Retry.validate(path+".Retry", p.Timeout, m)
+	} else if p.Budget != (Budget{}) {
+		m.addf(path+".Budget", "has no effect without Retry, which alone spends it; add Retry or remove it")
+	}
+	p.Budget.validate(path+".Budget", m)
 	if p.Conns != nil {
 		p.Conns.validate(path+".Conns", m)
 	}

@@ -1,0 +1,73 @@
+package client
+
+import (
+	"net/http"
+	"slices"
+)
+
+// withRetry makes further attempts until one is acceptable or it may not. It waits between them, and books that as "backoff".
+// It gives back the last real response, rather than an error about retrying: an error of a later attempt replaces it only if
+// the caller itself has ended the call.
+func withRetry(p *retryPolicy, next sender) sender {
+	if p == nil {
+		return next
+	}
+	return func(c *call) (*http.Response, error) {
+		if c.opts.NoRetry {
+			return next(c)
+		}
+		if err := p.prepare(c); err != nil {
+			return nil, &failure{ReasonRequestBody, err}
+		}
+		var last *kept
+		for {
+			resp, err := next(c)
+			if err == nil && !slices.Contains(p.statuses, resp.StatusCode) {
+				return resp, nil
+			}
+			f, _ := err.(*failure)
+			s := p.decide(c, resp, f)
+			if !s.again {
+				c.stopped = s.why
+				return c.settleFor(last, resp, f)
+			}
+			c.nextIs(s)
+			if resp != nil {
+				last = keep(resp, c.answer)
+				c.answer.over()
+			}
+			if f := c.pause(s.wait); f != nil {
+				return c.settleFor(last, nil, f)
+			}
+		}
+	}
+}
+
+// nextIs notes what kind of attempt comes next.
+func (c *call) nextIs(s step) {
+	c.kind, c.waited = KindRetry, s.wait
+	if s.move {
+		c.kind = KindMove
+		c.moves++
+	}
+}
+
+// settleFor ends the attempts: with the response at hand, with the one kept, or with the failure.
+func (c *call) settleFor(last *kept, resp *http.Response, f *failure) (*http.Response, error) {
+	switch {
+	case resp != nil:
+		return resp, nil
+	case last == nil, c.context().Err() != nil:
+		return nil, f
+	}
+	c.answer = last.attempt
+	return last.resp, nil
+}
+
+// over ends an attempt whose response is not the call's.
+func (a *attempt) over() {
+	a.call.mu.Lock()
+	a.endLocked(statusReason(a.status), a.watch.last)
+	a.call.mu.Unlock()
+	a.release()
+}
