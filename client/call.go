@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sortie-go/sortie/internal/limit"
 	"github.com/sortie-go/sortie/metrics"
 )
 
@@ -30,27 +31,31 @@ type call struct {
 	prev, next *call // in the upstream's list of open calls, while entered; guarded by openCalls.mu
 	entered    bool
 
-	mu       sync.Mutex // the caller, a second reader or closer, the timer and ReportOf may meet
-	watch    stopwatch
-	limits   limits
-	attempts []*attempt // in order; the last one is the one that runs
-	inline   [1]*attempt
-	kind     Kind          // of the next attempt
-	waited   time.Duration // before it
-	moves    int
-	stopped  Stopped
-	ending   error         // what will end the call: the total time, or the client's end
-	woken    chan struct{} // closed to end a pause; nil outside one
-	buffered []byte        // the request's body, read ahead to be sent again
-	answer   *attempt      // whose response the caller has; nil before
-	received int64         // bytes of the body
-	reading  bool          // inside Read
-	status   int
-	ended    bool
-	endedAt  time.Time
-	reason   Reason
-	unclosed bool
-	failure  *Error // what ended the call, for readers that come later
+	mu          sync.Mutex // the caller, a second reader or closer, the timer and ReportOf may meet
+	watch       stopwatch
+	limits      limits
+	attempts    []*attempt // in order; the last one is the one that runs
+	inline      [1]*attempt
+	slot        *limit.Limit  // held; nil: none
+	queued      time.Duration // in the limit's queue
+	queueLength int           // on entry
+	shadow      []string
+	kind        Kind          // of the next attempt
+	waited      time.Duration // before it
+	moves       int
+	stopped     Stopped
+	ending      error         // what will end the call: the total time, or the client's end
+	woken       chan struct{} // closed to end a pause; nil outside one
+	buffered    []byte        // the request's body, read ahead to be sent again
+	answer      *attempt      // whose response the caller has; nil before
+	received    int64         // bytes of the body
+	reading     bool          // inside Read
+	status      int
+	ended       bool
+	endedAt     time.Time
+	reason      Reason
+	unclosed    bool
+	failure     *Error // what ended the call, for readers that come later
 }
 
 type callKey struct{}
@@ -137,6 +142,9 @@ func (c *call) end(reason Reason, e *Error) {
 	}
 	c.mu.Unlock()
 
+	if c.slot != nil {
+		c.slot.Release()
+	}
 	c.finishRequestBody()
 	for _, a := range c.attempts {
 		a.release()
@@ -201,7 +209,7 @@ func (c *call) reportLocked(r *Report) {
 	}
 	r.Duration, r.Account = now.Sub(c.start), watch.account
 	r.Ended, r.Reason, r.Status, r.Unclosed = c.ended, c.reason, c.status, c.unclosed
-	r.Stopped = c.stopped
+	r.Stopped, r.QueueWait, r.QueueLength, r.Shadow = c.stopped, c.queued, c.queueLength, c.shadow
 	if !c.ended {
 		r.Reason = statusReason(c.status)
 	}

@@ -136,8 +136,8 @@ func (c *Client) route(call *call) error {
 	case req.URL.Opaque != "" && call.up.hosts == nil:
 		return &failure{ReasonInvalidRequest, errOpaque}
 	}
-	if err := req.Context().Err(); err != nil {
-		return &failure{contextErrReason(err), context.Cause(req.Context())}
+	if req.Context().Err() != nil {
+		return contextFailure(req.Context())
 	}
 	if err := c.calls.begin(call); err != nil {
 		return &failure{ReasonDraining, err}

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Sentinel causes, for [errors.Is]. Each stands for one [Reason]; [Error.Reason] has all of them.
 var (
 	ErrNoUpstream     = errors.New("no upstream lists this host, and Config.Strict refuses the others")
 	ErrNoEndpoint     = errors.New("no endpoint left")
+	ErrOverflow       = errors.New("limit and queue are full")
+	ErrBreakerOpen    = errors.New("no endpoint's breaker admits the call")
 	ErrDenied         = errors.New("address refused by the guard")
 	ErrCredential     = errors.New("signer failed")
 	ErrAttemptTimeout = error(timeoutCause("no response headers within the attempt's time"))
@@ -48,17 +51,18 @@ func (c timeoutCause) Is(target error) bool { return target == context.DeadlineE
 // [errors.Is] finds the reason's sentinel, [context.Canceled], [context.DeadlineExceeded] for every timeout, and whatever
 // the cause wraps, such as [syscall.ECONNREFUSED].
 type Error struct {
-	Upstream string // its name; "_unlisted" for hosts that no upstream lists
-	Method   string
-	Target   string // logical host and path, without query and user info
-	Endpoint string // base of the last attempt, scheme and host; "" if none was chosen
-	Reason   Reason
-	Stopped  Stopped // why it was not tried again
-	Attempts int
-	Status   int    // of the response, where there was one
-	Body     []byte // the first 4 KiB of it, from GetJSON
-	Err      error  // the cause; nil if Status says it all
-	Report   Report // final, or so far if the error came from a body that may still be read
+	Upstream   string // its name; "_unlisted" for hosts that no upstream lists
+	Method     string
+	Target     string // logical host and path, without query and user info
+	Endpoint   string // base of the last attempt, scheme and host; "" if none was chosen
+	Reason     Reason
+	Stopped    Stopped // why it was not tried again
+	Attempts   int
+	Status     int           // of the response, where there was one
+	Body       []byte        // the first 4 KiB of it, from GetJSON
+	RetryAfter time.Duration // after which another call may be admitted; 0 if nobody knows
+	Err        error         // the cause; nil if Status says it all
+	Report     Report        // final, or so far if the error came from a body that may still be read
 }
 
 // Error returns one line, without query, user info or headers.
@@ -120,6 +124,10 @@ func (e *Error) sentinel() error {
 		return ErrNoUpstream
 	case ReasonNoEndpoint:
 		return ErrNoEndpoint
+	case ReasonOverflow:
+		return ErrOverflow
+	case ReasonBreakerOpen:
+		return ErrBreakerOpen
 	case ReasonDenied:
 		return ErrDenied
 	case ReasonCredential:

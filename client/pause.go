@@ -30,8 +30,13 @@ func (c *call) pause(d time.Duration) *failure {
 		defer c.mu.Unlock()
 		return &failure{c.contextReason(c.ending), c.ending}
 	case <-c.context().Done():
-		return &failure{contextErrReason(c.context().Err()), context.Cause(c.context())}
+		return contextFailure(c.context())
 	}
+}
+
+// contextFailure is the failure of a call whose caller's context has ended.
+func contextFailure(ctx context.Context) *failure {
+	return &failure{contextErrReason(ctx.Err()), context.Cause(ctx)}
 }
 
 // wakeLocked ends a pause.

@@ -10,8 +10,8 @@ import "net/http"
 //	                              be chosen, and a refusal should cost nothing.
 //	cache                         a fresh answer costs no slot, no attempt and no time limit. Not built yet.
 //	deadline   stage_deadline.go  the total time, which covers everything below, waiting included, and the body.
-//	limit                         one slot per call, held until the body ends. Below deadline, because the wait for a slot
-//	                              is the call's time; above retry, because retries need no slot of their own. Not built yet.
+//	limit      stage_limit.go     one slot per call, held until the body ends. Below deadline, because the wait for a slot
+//	                              is the call's time; above retry, because retries need no slot of their own.
 //	retry      stage_retry.go     attempts, and the waits between them, within the upstream's budget.
 //	hedge                         a second attempt while the first one is slow. Below retry, whose attempts it doubles. Not
 //	                              built yet.
@@ -40,6 +40,7 @@ func pipeline(up *upstream) sender {
 	try = withSigner(up.signer, try)
 	send := withPick(up, try)
 	send = withRetry(up.retry, send)
+	send = withLimit(up.limit, send)
 	send = withDeadline(up.timeout, send)
 	return send
 }

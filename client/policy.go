@@ -12,7 +12,9 @@ import (
 // A Policy is copied by [New]; changing it afterwards has no effect.
 type Policy struct {
 	Timeout *Timeout // nil: the caller's context is the only limit
+	Limit   *Limit   // nil: any number of calls at a time
 	Retry   *Retry   // nil: each call is one attempt
+	Breaker *Breaker // nil: an endpoint that fails is asked all the same
 	Budget  Budget   // what retries may cost; it is never off
 	Conns   *Conns   // nil: the defaults of Conns
 }
@@ -30,6 +32,42 @@ type Timeout struct {
 	// Progress bounds one blocking Read of the body. Default 5 s, or Total where that is shorter. The time between reads is
 	// the caller's own and does not count.
 	Progress time.Duration
+}
+
+// Limit bounds the calls that run at a time. A slot is held from before the first attempt to the end of the body; retries need
+// none of their own. When all slots are taken, a call waits in a bounded queue, first come first served, and is refused with
+// [ErrOverflow] when that is full or its wait is over. Zero fields are the defaults.
+type Limit struct {
+	Max       int           // calls holding a slot. Default 256
+	Queue     int           // calls that may wait; one more is refused at once. Default 64; −1 is none
+	QueueWait time.Duration // longest wait, and never beyond the call's deadline. Default 1 s
+	Adaptive  *Adaptive     // nil: the limit is Max
+	Shadow    bool          // refuse nothing, and list in Report.Shadow what would have been refused
+}
+
+// Adaptive moves a limit by the time that the upstream takes to the headers: down while more calls only make it slower, up
+// while they do not. It is worth having only where this client is most of the upstream's load, since one of many learns what
+// the others do. Zero fields are the defaults.
+//
+// A slowdown that comes slowly and stays below MaxHealthy is learnt as normal.
+type Adaptive struct {
+	Min, Init  int           // lowest limit, and the first. Default 8 and 20
+	Max        int           // highest. Default Limit.Max
+	MaxHealthy time.Duration // a time to headers above this is never normal. Default half of Timeout.Attempt; required without one
+}
+
+// Breaker keeps calls from an endpoint that fails: after so many failures in a row, or when so large a share of its attempts
+// failed, nothing is sent there for a while; then a few probes decide. There is one per endpoint. What counts as a failure is
+// the second column of client.Reason's table: a 5xx other than 501 and 505, a lost connection, a dial that failed, an attempt
+// that ran out of time; never what the caller did. Zero fields are the defaults.
+type Breaker struct {
+	Consecutive int           // failures in a row that open it. Default 10; −1 is no such rule
+	Ratio       float64       // share of failures that opens it. Default 0.5
+	Volume      int           // attempts within Window below which Ratio says nothing. Default 20
+	Window      time.Duration // over which Ratio is taken; at least twice Timeout.Attempt. Default 10 s
+	Open        time.Duration // how long it stays open, give or take a fifth. Default 5 s
+	Probes      int           // attempts admitted to find out whether it may close. Default 2
+	Shadow      bool          // keep nothing from the endpoint, and list in Report.Shadow what would have been
 }
 
 // Retry makes further attempts when one brings no acceptable answer, as long as they are safe, fit the deadline and are within

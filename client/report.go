@@ -27,11 +27,14 @@ type Report struct {
 	Duration time.Duration // to the end of the body, or so far
 	Ended    bool          // false in a report of a call whose body is still open
 
-	Reason   Reason
-	Status   int           // of the response; 0 if there was none
-	Stopped  Stopped       // why there was no further attempt
-	Unclosed bool          // the body was neither read to its end nor closed when the total time was over
-	TimeLeft time.Duration // until the call's deadline, at its end; 0 if it had none
+	Reason      Reason
+	Status      int           // of the response; 0 if there was none
+	Stopped     Stopped       // why there was no further attempt
+	QueueWait   time.Duration // in the queue of the limit
+	QueueLength int           // calls that were waiting there when this one came
+	Shadow      []string      // what policies in shadow mode would have done
+	Unclosed    bool          // the body was neither read to its end nor closed when the total time was over
+	TimeLeft    time.Duration // until the call's deadline, at its end; 0 if it had none
 
 	BytesSent     int64 // request bytes written, as far as the connection knows; an estimate on HTTP/2
 	BytesReceived int64 // body bytes the caller has read

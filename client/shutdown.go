@@ -36,10 +36,16 @@ func (c *Client) Drain() {
 	}
 }
 
+// drainDeadline is when everything should have ended, once the client drains.
+func (c *Client) drainDeadline() (time.Time, bool) {
+	end := c.drainEnd.Load()
+	return time.Unix(0, end), end != 0
+}
+
 // fitsDrain reports whether something that would end at t is still worth beginning.
 func (c *Client) fitsDrain(t time.Time) bool {
-	end := c.drainEnd.Load()
-	return end == 0 || t.UnixNano() < end
+	end, draining := c.drainDeadline()
+	return !draining || t.Before(end)
 }
 
 // Shutdown ends the client. New calls fail with [ErrDraining]; open ones may end, bodies included, until ctx ends. Then
@@ -64,6 +70,11 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	c.stop.mu.Unlock()
 
 	nothing := c.calls.close(ErrDraining)
+	for _, up := range c.everyUpstream() {
+		if up.limit != nil {
+			up.limit.slots.Close()
+		}
+	}
 	select {
 	case <-nothing:
 	case <-patience.Done():

@@ -20,6 +20,7 @@ type upstream struct {
 	exactHost    string // the first host that is no wildcard; for URL
 	preserveHost bool
 	timeout      Timeout
+	limit        *limitPolicy   // nil: off
 	retry        *retryPolicy   // nil: off
 	budget       *budget.Budget // nil: nothing spends it
 	headerTime   headerTime
@@ -44,6 +45,7 @@ func newUpstream(c *Client, cfg Upstream, bases parsedBases) *upstream {
 		timeout: cfg.Policy.Timeout.withDefaults(), conns: cfg.Policy.Conns.orZero(),
 		retry: cfg.Policy.Retry.compile(), signer: cfg.Signer, transport: cfg.Transport,
 	}
+	up.limit = cfg.Policy.Limit.compile(up.timeout)
 	if up.retry != nil {
 		up.budget = cfg.Policy.Budget.compile(time.Now())
 	}

@@ -1,0 +1,87 @@
+package client
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/sortie-go/sortie/internal/limit"
+	"github.com/sortie-go/sortie/metrics"
+)
+
+// withLimit takes a slot for the call, which holds it until its body ends. It waits in the queue, and books that as "queue";
+// it gives back what the stages below bring, or the refusal.
+func withLimit(p *limitPolicy, next sender) sender {
+	if p == nil {
+		return next
+	}
+	return func(c *call) (*http.Response, error) {
+		r := p.slots.Acquire(c.context(), c.queueWait(p.wait))
+		c.mu.Lock()
+		c.queued, c.queueLength = r.Waited, r.Ahead
+		if r.Waited > 0 {
+			c.watch.account.add(metrics.PhaseQueue, r.Waited)
+			c.watch.last = c.watch.last.Add(r.Waited)
+		}
+		c.mu.Unlock()
+		switch r.Outcome {
+		case limit.Granted:
+			c.slot = p.slots
+		case limit.Canceled:
+			return nil, contextFailure(c.context())
+		case limit.Closed:
+			return nil, &failure{ReasonDraining, ErrDraining}
+		default:
+			return nil, c.overflow(r)
+		}
+		if r.Would != limit.Granted {
+			c.wouldHave("limit: " + r.Would.String())
+		}
+		return next(c)
+	}
+}
+
+// overflow is the refusal of a full limit; where the call's own time was over first, it is that.
+func (c *call) overflow(r limit.Result) *failure {
+	if deadline, ok := c.deadline(); ok && r.Outcome == limit.TimedOut && !time.Now().Before(deadline) {
+		return &failure{ReasonDeadline, fmt.Errorf("%w while waiting for one of %d slots", errTotal, r.Limit)}
+	}
+	return &failure{ReasonOverflow, fmt.Errorf("all %d slots are taken, %d calls were waiting, and this one waited %v", r.Limit, r.Ahead, roundForPeople(r.Waited))}
+}
+
+// queueWait is how long the call may wait for a slot: not beyond its deadline, nor, while the client drains, beyond the
+// time by which all should have ended.
+func (c *call) queueWait(longest time.Duration) time.Duration {
+	now := time.Now()
+	if deadline, ok := c.deadline(); ok {
+		longest = min(longest, deadline.Sub(now))
+	}
+	if end, ok := c.client.drainDeadline(); ok {
+		longest = min(longest, end.Sub(now))
+	}
+	return longest
+}
+
+// A limitPolicy is a Limit at work.
+type limitPolicy struct {
+	slots *limit.Limit
+	wait  time.Duration
+}
+
+func (l *Limit) compile(timeout Timeout) *limitPolicy {
+	if l == nil {
+		return nil
+	}
+	return &limitPolicy{limit.New(l.engine(timeout)), orDefault(l.QueueWait, time.Second)}
+}
+
+func (l *Limit) engine(timeout Timeout) limit.Config {
+	cfg := limit.Config{Max: orDefault(l.Max, 256), Queue: max(orDefault(l.Queue, 64), 0), Shadow: l.Shadow}
+	if a := l.Adaptive; a != nil {
+		cfg.Adaptive = &limit.Adaptive{
+			Min: orDefault(a.Min, 8), Init: orDefault(a.Init, 20), Max: orDefault(a.Max, cfg.Max),
+			MaxHealthy: orDefault(a.MaxHealthy, timeout.Attempt/2),
+		}
+	}
+	return cfg
+}
