@@ -1,0 +1,12 @@
+package creds
+
+import "time"
+
+// StepWall moves the wall clock that the Cache sees, without moving time: a step of NTP, or a suspend.
+func (c *Cache) StepWall(d time.Duration) { c.core.wallShift.Add(int64(d)) }
+
+// Look is what the loop does every 30 s.
+func (c *Cache) Look() { c.core.look(time.Now()) }
+
+// SetSkew is what a signer does that has learnt that a service's clock is ahead.
+func (c *Cache) SetSkew(d time.Duration) { c.core.setSkew(d) }
