@@ -28,7 +28,7 @@ type scenario struct {
 
 // scenarios are run in this order.
 func scenarios() []scenario {
-	return []scenario{side()}
+	return []scenario{side(), dns()}
 }
 
 // scenarioTime is the longest a scenario may take.

@@ -9,16 +9,7 @@ import (
 )
 
 func TestScenarioSide(t *testing.T) {
-	var out, errs bytes.Buffer
-	if err := run(t.Context(), []string{"-only", "side", "-json"}, &out, &errs); err != nil {
-		t.Fatal(err)
-	}
-	var results []result
-	dec := json.NewDecoder(&out)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&results); err != nil {
-		t.Fatal(err)
-	}
+	results := runScenario(t, "side")
 	if len(results) != 2 || results[0].Client != "plain" || results[1].Client != "sortie" {
 		t.Fatalf("results %+v", results)
 	}
@@ -31,14 +22,48 @@ func TestScenarioSide(t *testing.T) {
 	if plain, sortie := results[0], results[1]; plain.P50 < 150 || sortie.P50 >= 150 || sortie.Connections > 8 || sortie.Extra["public_connections"] != 0 {
 		t.Errorf("plain %+v, sortie %+v", plain, sortie)
 	}
+}
+
+func TestScenarioDNS(t *testing.T) {
+	results := runScenario(t, "dns")
+	if len(results) != 4 {
+		t.Fatalf("results %+v", results)
+	}
+	plain, sortie, plainDead, sortieDead := results[0], results[1], results[2], results[3]
+	if plain.Failed != 0 || sortie.Failed != 0 || plainDead.Failed != plainDead.Calls || sortieDead.Failed != 0 {
+		t.Errorf("failed calls: %+v", results)
+	}
+	// Ten questions a lookup, which package net shares among the lookups that run at the moment; two in all.
+	if plain.Extra["questions"] < 5*sortie.Extra["questions"] || sortie.Extra["questions"] > 4 || sortieDead.Extra["questions"] > 8 {
+		t.Errorf("questions: %+v", results)
+	}
+	if sortie.Connections != sortie.Calls {
+		t.Errorf("%d connections for %d calls: each should have needed one", sortie.Connections, sortie.Calls)
+	}
+}
+
+// runScenario runs one scenario as a user would and reads its JSON.
+func runScenario(t *testing.T, name string) []result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if err := run(t.Context(), []string{"-only", name, "-json"}, &out, &errs); err != nil {
+		t.Fatal(err)
+	}
+	var results []result
+	dec := json.NewDecoder(&out)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&results); err != nil {
+		t.Fatal(err)
+	}
 	if errs.Len() > 0 {
 		t.Errorf("stderr: %s", &errs)
 	}
+	return results
 }
 
 func TestMistakesOnTheCommandLineAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
-		"-only none": `no scenario "none"; there are: side`,
+		"-only none": `no scenario "none"; there are: side, dns`,
 		"side":       `unexpected argument "side"; scenarios are chosen with -only`,
 	} {
 		var out, errs bytes.Buffer

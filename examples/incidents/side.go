@@ -114,3 +114,12 @@ func (a *average) milliseconds() float64 {
 	}
 	return milliseconds(a.sum / time.Duration(a.count))
 }
+
+// take returns the sum and begins anew.
+func (a *average) take() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sum := a.sum
+	a.sum, a.count = 0, 0
+	return sum
+}
