@@ -11,6 +11,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/sortie-go/sortie/dnscache"
 	"github.com/sortie-go/sortie/internal/pool"
 )
 
@@ -122,6 +123,9 @@ func networkReason(err error) (Reason, bool) {
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return ReasonCertificate, true
+	}
+	if e, ok := errors.AsType[*dnscache.Error](err); ok && e.Kind == dnscache.Local {
+		return ReasonLocalResource, true
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return ReasonDNS, true

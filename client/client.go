@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sortie-go/sortie/dnscache"
 	"github.com/sortie-go/sortie/internal/pool"
 )
 
@@ -25,6 +26,8 @@ type Client struct {
 	guard       *Guard
 	maxUnlisted int
 	proxy       func(*http.Request) (*url.URL, error)
+	resolver    *dnscache.Resolver
+	ownResolver bool
 	dial        func(ctx context.Context, network, address string) (net.Conn, error)
 	onCall      func(Report)
 
@@ -53,8 +56,12 @@ func New(cfg Config) (*Client, error) {
 		side:   side, sideFrom: from,
 		guard: cfg.Guard, maxUnlisted: orDefault(cfg.MaxUnlisted, 256),
 		drainFor: orDefault(cfg.DrainTimeout, 10*time.Second),
+		resolver: cfg.Resolver,
 		proxy:    cfg.Proxy, dial: cfg.Dial, onCall: cfg.OnCall,
 		group: pool.NewGroup(pool.GroupConfig{}),
+	}
+	if c.resolver == nil {
+		c.resolver, c.ownResolver = new(dnscache.Resolver), true
 	}
 	for i, u := range cfg.Upstreams {
 		up := newUpstream(c, u, bases[i])

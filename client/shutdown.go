@@ -155,4 +155,7 @@ func (c *Client) closePools() {
 	}
 	c.retired.Wait()
 	c.group.Close()
+	if c.ownResolver {
+		c.resolver.Close()
+	}
 }

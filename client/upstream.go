@@ -100,7 +100,7 @@ func (up *upstream) newEndpoint(scheme string, target hostPort, name string, rul
 	}
 	cfg := up.conns.poolConfig()
 	cfg.Transport, cfg.Scheme, cfg.Host, cfg.Proxy = up.wires, scheme, target.String(), proxy
-	cfg.Dial = up.client.dialer(rules, up.conns, proxy != nil)
+	cfg.Dial = up.client.dialer(scheme, rules, up.conns, proxy != nil)
 	ep.pool = up.client.group.New(cfg)
 	return ep
 }

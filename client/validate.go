@@ -15,6 +15,9 @@ type parsedBases struct{ internal, external []*base }
 
 // validate finds every mistake, and returns the parsed bases of each upstream.
 func (cfg *Config) validate(m *mistakes) []parsedBases {
+	if cfg.Resolver != nil {
+		m.add("Resolver", cfg.Resolver.Validate())
+	}
 	if cfg.MaxUnlisted < 0 {
 		m.addf("MaxUnlisted", "%d is negative; use 0 for the default of 256", cfg.MaxUnlisted)
 	}
