@@ -81,34 +81,60 @@ func newEntry(c *core, name string) *entry {
 func (e *entry) join(f family) (*walk, candidate) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	r := e.recs[f]
+	r.joined = r.value.Peek().Tries + 1
 	if w := e.walk; w != nil && (w.promised[f] || !w.delivered[f]) {
 		w.promised[f], w.taken[f] = false, true
 		return w, candidate{}
 	}
 	if e.memo.valid(time.Now()) {
+		r.alone = true
 		return nil, e.memo.cand
 	}
 	return e.startWalkLocked(f, finding{}), candidate{}
 }
 
-// walkFrom is join for a flight that has asked alone and been told that there is no address.
-func (e *entry) walkFrom(f family, found finding) *walk {
+// rejoin is for a flight that has asked alone, and found this. If a walk has begun meanwhile, its outcome is newer. If
+// DNS denies what is held, a walk asks for the other family, and for the rest of the list. Nil: the finding stands.
+func (e *entry) rejoin(f family, found finding) *walk {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.memo = memo{}
-	if w := e.walk; w != nil && !w.delivered[f] {
-		w.taken[f] = true
+	r := e.recs[f]
+	r.alone = false
+	if w := e.walk; w != nil && w.promised[f] {
+		w.promised[f], w.taken[f] = false, true
 		return w
 	}
+	if !found.kind.negative() || !r.holdsAddrs() {
+		return nil
+	}
+	e.memo = memo{}
 	return e.startWalkLocked(f, found)
 }
 
+// startWalkLocked starts a walk for a flight of family f that is in progress.
 func (e *entry) startWalkLocked(f family, seed finding) *walk {
 	w := newWalk(e)
 	w.taken[f], w.seed, w.seeded = true, seed, f
+	e.runLocked(w)
+	return w
+}
+
+// runLocked starts a walk. It asks for both families, so both have a flight: one that began a moment later on its own
+// would walk once more. A flight that asks alone, or has not come to join yet, will take its outcome.
+func (e *entry) runLocked(w *walk) {
+	for _, f := range e.core.cfg.asked {
+		r := e.recs[f]
+		switch s := r.value.Peek(); {
+		case w.taken[f] || w.promised[f]:
+		case s.Since.IsZero():
+			w.promised[f] = r.value.Force("walk")
+		case r.alone || r.joined != s.Tries+1:
+			w.promised[f] = true
+		}
+	}
 	e.walk = w
 	e.core.spawn(w.run)
-	return w
 }
 
 // kick starts the flights that are due, and returns what readers see then and whether it started one. Records that are
@@ -145,8 +171,7 @@ func (e *entry) start(begin func(*record) bool) (*snapshot, bool) {
 		}
 	}
 	if w != nil && started {
-		e.walk = w
-		e.core.spawn(w.run)
+		e.runLocked(w)
 	}
 	return e.publishLocked(), started
 }

@@ -15,8 +15,10 @@ type record struct {
 	value *fresh.Value[*answer]
 
 	// guarded by entry.mu
-	failures  int // in a row
-	negatives int // in a row
+	failures  int    // in a row
+	negatives int    // in a row
+	alone     bool   // a flight asks without a walk
+	joined    uint64 // the last flight that has decided whether it does, counted from 1
 	lost      bool
 	hold      hold
 	last      finding // for Explain
@@ -49,12 +51,10 @@ func (r *record) Fetch(ctx context.Context, _ string) fresh.Outcome[*answer] {
 	c.checkFiles(time.Now())
 	w, cand := r.e.join(r.f)
 	if w == nil {
-		found := r.alone(ctx, cand)
-		if !found.kind.negative() || !r.holdsAddrs() {
+		found := r.ask(ctx, cand)
+		if w = r.e.rejoin(r.f, found); w == nil {
 			return r.take(found, r.sibling())
 		}
-		// What answered last denies it now. What about the other family, and the rest of the list?
-		w = r.e.walkFrom(r.f, found)
 	}
 	select {
 	case <-w.done[r.f]:
@@ -64,8 +64,8 @@ func (r *record) Fetch(ctx context.Context, _ string) fresh.Outcome[*answer] {
 	}
 }
 
-// alone puts one question, when there is a place for it.
-func (r *record) alone(ctx context.Context, cand candidate) finding {
+// ask puts one question, when there is a place for it.
+func (r *record) ask(ctx context.Context, cand candidate) finding {
 	c := r.e.core
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.timeout)
 	defer cancel()

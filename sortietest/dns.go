@@ -98,7 +98,7 @@ func (d *DNS) Script(name, kind string, replies ...DNSReply) {
 		d.scripts = make(map[dnsKey]*dnsScript)
 	}
 	for _, kind := range kinds {
-		key := dnsKey{canonical(name), kind}
+		key := dnsKey{dnsName(name), kind}
 		if len(replies) == 0 {
 			delete(d.scripts, key)
 			continue
@@ -229,7 +229,7 @@ func (d *DNS) knownLocked(name string) bool {
 	return d.scripts[dnsKey{name, "A"}] != nil || d.scripts[dnsKey{name, "AAAA"}] != nil
 }
 
-// canonical returns the name as questions have it.
-func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) + "." }
+// dnsName returns the name as questions have it.
+func dnsName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) + "." }
 
 var errDNSStarted = errors.New("DNS server started twice")

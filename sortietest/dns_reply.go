@@ -71,6 +71,9 @@ func NXDomain() DNSReply {
 // ServFail answers that the server failed.
 func ServFail() DNSReply { return DNSReply{Code: DNSServFail} }
 
+// maxDNSPacket is what fits into a packet over UDP, as most servers see it (DNS flag day 2020). What is longer is truncated.
+const maxDNSPacket = 1232
+
 // messages builds what is sent for query, in order.
 func (r DNSReply) messages(h dnsmessage.Header, q dnsmessage.Question, network string) [][]byte {
 	if r.Raw != nil {
@@ -104,6 +107,10 @@ func (r DNSReply) message(h dnsmessage.Header, q dnsmessage.Question, network st
 	b, err := m.Pack()
 	if err != nil { // a script beyond the format, such as a label of 64 bytes
 		return nil
+	}
+	if len(b) > maxDNSPacket && network == "udp" {
+		r.Truncate = true
+		return r.message(h, q, network)
 	}
 	return b
 }
