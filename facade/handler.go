@@ -174,7 +174,7 @@ func contained(fn func()) (err error) {
 }
 
 // serverTiming writes the states as browsers show them, such as recs;dur=301;desc="fallback: timeout". The text of an
-// error has no place there.
+// error has no place there, only its kind.
 func serverTiming(parts []PartReport) string {
 	var b strings.Builder
 	for i := range parts[:min(len(parts), listed)] {
@@ -188,7 +188,7 @@ func serverTiming(parts []PartReport) string {
 			continue
 		}
 		desc := p.State.String()
-		if e, ok := p.Err.(*Error); ok && p.State != StateSkipped {
+		if e, ok := p.Err.(*Error); ok && (p.State == StateFallback || p.State == StateFailed) {
 			desc += ": " + e.Kind.String()
 		}
 		b.WriteString(`;desc="` + desc + `"`)

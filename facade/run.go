@@ -180,8 +180,11 @@ func (r *run) declare(p *part, elements []*part) (twin *part, refused *Error) {
 	} else if len(r.all)+1+len(elements) > maxParts {
 		return nil, r.failure
 	}
-	p.elements, p.left = len(elements), len(elements)
 	r.add(p, &fx)
+	if p.kind == kindGroup { // has no function, and goes by its elements
+		p.phase, p.started = phaseReturned, p.declared
+		p.elements, p.left = len(elements), len(elements)
+	}
 	for _, e := range elements {
 		r.add(e, &fx)
 		r.begin(e, &fx)
@@ -198,6 +201,7 @@ func (r *run) begin(p *part, fx *effects) {
 	case r.failure != nil:
 		r.settleLost(p, fx)
 	case p.kind == kindGroup:
+		p.body.gather()
 		r.settle(p, StateOK, nil, fx)
 	default:
 		r.enqueue(p)

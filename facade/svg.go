@@ -101,10 +101,14 @@ func (d *drawing) part(y int, p *PartReport) {
 	}
 	d.text(svgLabel-10, y+15, `text-anchor="end"`+weight, plain(p.Name, nameWidth))
 	for _, s := range p.stretches() {
-		if s.to > s.from || s.what == '~' {
-			d.printf(`<rect x="%.1f" y="%d" width="%.1f" height="14" rx="2" fill="%s"/>`+"\n",
-				d.x(s.from), y+4, max(d.x(s.to)-d.x(s.from), 2), p.colour(s.what))
+		width := max(d.x(s.to)-d.x(s.from), 2)
+		switch {
+		case s.what == '~': // to be seen also if it took no time
+			width = max(width, 8)
+		case s.to <= s.from:
+			continue
 		}
+		d.printf(`<rect x="%.1f" y="%d" width="%.1f" height="14" rx="2" fill="%s"/>`+"\n", d.x(s.from), y+4, width, p.colour(s.what))
 	}
 	colour := svgFaint
 	if p.State == StateFailed {
@@ -157,7 +161,7 @@ func (d *drawing) legend(y int) {
 	}{{'.', "queued"}, {'=', "running"}, {'-', "waiting for a part"}, {'~', "fallback"}} {
 		d.printf(`<rect x="%d" y="%d" width="14" height="10" rx="2" fill="%s"/>`+"\n", x, y-9, svgColours[l.what])
 		d.text(x+19, y, fmt.Sprintf(`font-size="11" fill="%s"`, svgFaint), l.name)
-		x += 40 + 7*len(l.name)
+		x += 36 + 6*len(l.name)
 	}
 	d.text(x, y, fmt.Sprintf(`font-size="11" font-weight="700" fill="%s"`, svgFaint), "critical path")
 }
