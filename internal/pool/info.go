@@ -1,0 +1,72 @@
+package pool
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// Want is what one request asks of its connection, beside being one.
+type Want struct {
+	Avoid      uint64 // id of a connection that must not be used, such as the one a retry has just failed on; 0 = none
+	HTTP1      bool   // HTTP/1 only, as Upgrade needs; a sibling pool keeps such connections where HTTP/2 is possible
+	Idempotent bool   // may be sent again although bytes of it were written
+
+	// OwnContext says that the request's context belongs to this request alone and is cancelled when its body ends or
+	// RoundTrip fails. The pool then makes none of its own: it needs one only since a failed request of net/http stays
+	// registered in its context until that ends.
+	OwnContext bool
+
+	// OnConn runs on the caller's goroutine, outside locks, when a connection is in hand and nothing has been written yet.
+	// It may still change the request's headers. It runs again before a resend. An error gives the connection back and is
+	// what RoundTrip returns, as it is. Nil = nothing to do.
+	OnConn func(Info) error
+}
+
+// The steps of setting a connection up. The first three index [Info.Setup] and [Event.Setup].
+type StepName uint8
+
+const (
+	DNS     StepName = iota // address of the host, or of the proxy
+	Connect                 // TCP
+	TLS                     // every handshake, a proxy's included
+	Proxy                   // what the proxy was asked to do; only in errors
+)
+
+func (s StepName) String() string {
+	return [...]string{DNS: "dns", Connect: "connect", TLS: "tls", Proxy: "proxy"}[s]
+}
+
+// Step is whether a step happened, and the time it took. A step that took no measurable time did happen.
+type Step struct {
+	Happened bool
+	Time     time.Duration
+}
+
+// Info is what is known of one request: complete when RoundTrip returns, valid beside an error too.
+type Info struct {
+	Conn     uint64        // id of the connection, unique within a Group; 0 = never had one
+	Reused   bool          // the connection had carried a request before
+	IdleTime time.Duration // how long it had been idle
+	Age      time.Duration // since its dial ended
+	Proto    string        // "HTTP/1.1" or "HTTP/2.0"; "" without a connection
+	Remote   netip.AddrPort
+
+	// When things happened; zero = did not happen. With a resend, InHand, Wrote and Headers are those of the last send.
+	Start   time.Time // RoundTrip called
+	InHand  time.Time // connection in hand
+	Wrote   time.Time // last byte of the request written
+	Headers time.Time // response headers
+
+	Acquire time.Duration // waiting for a connection, less Setup; sums over resends
+	Setup   [3]Step       // DNS, Connect, TLS of a dial made for this caller, as far as it waited for it
+
+	Sends        int   // times the request was given to a connection
+	BytesWritten int64 // bytes of it written, headers included, on all connections; an estimate on HTTP/2
+	NeverSent    bool  // not one byte of it has left
+}
+
+// RoundTripper is what a Pool offers for traffic; *Pool implements it.
+type RoundTripper interface {
+	RoundTrip(req *http.Request, want Want) (*http.Response, Info, error)
+}

@@ -1,0 +1,277 @@
+package pool
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+)
+
+// A send is one request on its way: from RoundTrip, through a connection or two, to the end of the response's body. All
+// that a request needs is in this one struct.
+type send struct {
+	pool *Pool
+	req  *http.Request
+	want Want
+	info Info
+
+	// On the connection.
+	conn     *conn              // checked out, not yet checked in
+	reserved bool               // and reserved, and nothing sent yet
+	cancel   context.CancelFunc // of the context made for it, if there is one
+	h2       *streamTrace       // HTTP/2 only
+	out      outgoing
+	in       respBody
+	written  int64 // the socket's write counter when the send began
+	read     int64 // and its read counter
+	gone     bool  // the connection is lost; asking it could mean waiting for its end, over TLS for 5 s
+	last     bool  // one side has said that this is the last request on its connection
+
+	left      bool  // some byte of some send has left
+	processed bool  // and the server may have acted on it
+	failedOn  *conn // what the first send failed on, once there is a second
+	done      bool  // RoundTrip has come to a result
+
+	waiter
+}
+
+// RoundTrip sends req on one of the pool's connections and returns its response, whose Body is never nil and must be closed
+// or read to its end. It may be called concurrently. req is the caller's no more: neither its headers nor its URL are
+// changed, but its Body is closed, exactly once, whatever happens. The context of req lives as long as the response's body.
+//
+// Every error is an [*Error], but for those of want.OnConn. A panic of want.OnConn or of the request's body leaves nothing
+// taken and goes on.
+func (p *Pool) RoundTrip(req *http.Request, want Want) (*http.Response, Info, error) {
+	if want.HTTP1 && p.transport.mayBeHTTP2(p.cfg.Scheme) {
+		p = p.http1()
+	}
+	s := &send{pool: p, req: req, want: want}
+	s.node.of = s
+	s.info.Start = time.Now()
+	s.out.set(&s.out.first, req.Body, req.ContentLength)
+	defer s.unwind()
+	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil && trace.GetConn != nil {
+		trace.GetConn(p.cfg.Host)
+	}
+	resp, err := s.run()
+	s.done = true
+	s.info.NeverSent = !s.left
+	if err != nil {
+		s.out.end()
+	}
+	return resp, s.info, err
+}
+
+func (s *send) run() (*http.Response, error) {
+	for {
+		c, err := s.acquire()
+		if err != nil {
+			return nil, err
+		}
+		if err := s.announce(c); err != nil {
+			return nil, err
+		}
+		resp, err := c.cc.RoundTrip(s.begin(c))
+		s.tally(c)
+		if err == nil {
+			s.receive(resp)
+			return resp, nil
+		}
+		if err := s.fail(c, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// unwind runs when RoundTrip returns. After a panic, of a hook or a listener, it gives back what was taken.
+func (s *send) unwind() {
+	if s.done {
+		return
+	}
+	p := s.pool
+	p.mu.Lock()
+	s.node.leave()
+	p.mu.Unlock()
+	if s.conn != nil {
+		s.unreserve()
+		s.checkIn(closeCause{reason: ReasonError, detail: "panic"})
+	}
+	s.out.end()
+}
+
+// announce tells the caller which connection it has. Its error means that it does not want it.
+func (s *send) announce(c *conn) error {
+	if trace := httptrace.ContextClientTrace(s.req.Context()); trace != nil && trace.GotConn != nil {
+		trace.GotConn(httptrace.GotConnInfo{Conn: c.raw, Reused: s.info.Reused, WasIdle: s.info.Reused && !c.h2 || s.info.IdleTime > 0,
+			IdleTime: s.info.IdleTime})
+	}
+	if s.want.OnConn == nil {
+		return nil
+	}
+	err := s.want.OnConn(s.info)
+	if err != nil {
+		s.unreserve()
+		s.giveBack()
+	}
+	return err
+}
+
+// begin makes the request that net/http gets.
+func (s *send) begin(c *conn) *http.Request {
+	s.reserved = false
+	s.info.Sends++
+	s.info.Wrote = time.Time{}
+	s.written, s.read = c.raw.written.Load(), c.raw.read.Load()
+	s.h2 = nil
+	ctx := s.req.Context()
+	switch {
+	case c.h2:
+		s.h2 = new(streamTrace)
+		ctx = s.h2.in(ctx)
+	case !s.want.OwnContext && ctx.Done() != nil:
+		ctx, s.cancel = context.WithCancel(ctx)
+	case s.out.watch == nil && s.failedOn == nil:
+		return s.req // as it is
+	}
+	req := s.req.WithContext(ctx)
+	req.Body = s.out.body
+	return req
+}
+
+// tally takes down what has been written.
+func (s *send) tally(c *conn) {
+	if s.h2 != nil {
+		if s.wroteStream(c) {
+			s.left = true
+			s.info.BytesWritten += s.out.count()
+		}
+		if at := s.h2.wrote.Load(); at != nil {
+			s.info.Wrote = *at
+		}
+		return
+	}
+	if n := c.raw.written.Load() - s.written; n > 0 {
+		s.left = true
+		s.info.BytesWritten += n
+		s.info.Wrote = c.raw.wroteAt()
+	}
+}
+
+// receive makes resp the caller's: its body brings the connection back.
+func (s *send) receive(resp *http.Response) {
+	s.info.Headers = time.Now()
+	s.left = true // the socket's counter may lag: the answer can be here before the goroutine that wrote has counted
+	s.last = resp.Close || s.req.Close
+	resp.Request = s.req
+	s.out.release()
+	c := s.conn
+	if c.h2 && !c.greeted.Load() {
+		s.pool.greeted(c, c.streamLimit()) // SETTINGS come before any response
+	}
+	if !c.h2 {
+		if hint := resp.Header["Keep-Alive"]; len(hint) > 0 {
+			s.pool.sawKeepAlive(hint[0])
+		}
+	}
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols && !c.h2:
+		resp.Body = &switchedBody{send: s, inner: resp.Body}
+	case s.bodyless(resp):
+		s.checkIn(s.cleanCause())
+	default:
+		s.in.wrap(s, resp)
+		resp.Body = &s.in
+	}
+}
+
+// bodyless reports whether the response is over with its headers. An HTTP/2 response of declared length 0 may have its end
+// of stream still to come; that one is wrapped like any other.
+func (s *send) bodyless(resp *http.Response) bool {
+	if !s.conn.h2 {
+		return resp.Body == http.NoBody
+	}
+	return s.req.Method == http.MethodHead || resp.ContentLength == 0 && len(resp.Header["Content-Length"]) == 0
+}
+
+// cleanCause is why the connection is closed, should it not be available after a request that went well.
+func (s *send) cleanCause() closeCause {
+	if s.last {
+		return closeCause{reason: ReasonServer, detail: "connection_close"}
+	}
+	return closeCause{reason: ReasonError, detail: "request_unfinished"} // answered before the body was written
+}
+
+// reserve makes sure of the connection that s has taken. HTTP/1 needs no reservation, as it has been taken from all others;
+// that its socket is closed is all that can be wrong with it.
+func (c *conn) reserve() bool {
+	if !c.h2 {
+		return !c.raw.closed.Load()
+	}
+	return c.cc.Reserve() == nil
+}
+
+func (s *send) unreserve() {
+	if s.reserved && s.conn.h2 {
+		s.conn.cc.Release()
+	}
+	s.reserved = false
+}
+
+// checkIn ends the send: its context, and its use of the connection.
+func (s *send) checkIn(cause closeCause) {
+	p, c := s.pool, s.conn
+	s.conn = nil
+	avail := !s.gone && !c.raw.closed.Load() && c.cc.Available() > 0
+	if s.cancel != nil {
+		s.cancel()
+	}
+	now := time.Now()
+	p.mu.Lock()
+	if c.h2 {
+		c.failure = cause.err
+		if cause.reason == ReasonGoAway {
+			c.goAway = true
+			p.retireLocked(c, now, cause)
+		}
+	}
+	if avail && c.full {
+		c.full = false
+		c.noRoom.Store(false)
+	}
+	p.checkInLocked(c, now, avail, cause)
+	p.mu.Unlock()
+	p.deliver()
+}
+
+// giveBack returns a connection on which nothing was sent.
+func (s *send) giveBack() {
+	p, c := s.pool, s.conn
+	s.conn = nil
+	now := time.Now()
+	p.mu.Lock()
+	p.unuseLocked(c, s)
+	p.checkInLocked(c, now, true, closeCause{reason: ReasonError})
+	p.mu.Unlock()
+	p.deliver()
+}
+
+// streamTrace is what an HTTP/2 request tells through httptrace. Hooks may come late, from net/http's goroutines.
+type streamTrace struct {
+	hooks        httptrace.ClientTrace
+	wroteHeaders atomic.Bool
+	firstByte    atomic.Bool
+	wrote        atomic.Pointer[time.Time]
+}
+
+func (t *streamTrace) in(ctx context.Context) context.Context {
+	t.hooks.WroteHeaders = func() { t.wroteHeaders.Store(true) }
+	t.hooks.GotFirstResponseByte = func() { t.firstByte.Store(true) }
+	t.hooks.WroteRequest = func(info httptrace.WroteRequestInfo) {
+		if info.Err == nil {
+			now := time.Now()
+			t.wrote.Store(&now)
+		}
+	}
+	return httptrace.WithClientTrace(ctx, &t.hooks)
+}
