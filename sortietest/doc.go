@@ -64,6 +64,11 @@
 //
 // [DNS] is a scripted DNS server, with TTLs, failures and silence, on sockets and in memory.
 //
+// # Credentials
+//
+// [Metadata] emulates the services that hand out AWS credentials, with the faults they are known for. [CheckSigV4] checks
+// a signature as a server does; [CheckSigner] and [CheckSource] are suites for those who write signers and sources.
+//
 // # Limits
 //
 // An upstream remembers its last 1,000 requests with 64 KiB of each body, and counts on. Upstreams are for tests and
