@@ -4,8 +4,10 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
+	"github.com/sortie-go/sortie/internal/breaker"
 	"github.com/sortie-go/sortie/internal/pool"
 )
 
@@ -13,6 +15,9 @@ import (
 type attempt struct {
 	call       *call
 	number     int
+	permit     breaker.Permit
+	told       atomic.Bool // its outcome, to those who learn from it
+	avoid      uint64      // a connection that must not be used
 	kind       Kind
 	waited     time.Duration
 	endpoint   *endpoint
@@ -35,14 +40,20 @@ type attempt struct {
 	released bool
 }
 
-// newAttempt begins an attempt at an endpoint: its context, its clone of the request, its time limit.
-func (c *call) newAttempt(ep *endpoint) (*attempt, error) {
+// newAttempt returns the call's next attempt, which has no endpoint yet.
+func (c *call) newAttempt() *attempt {
 	a := &c.first
 	if len(c.attempts) > 0 {
 		a = new(attempt)
 	}
-	now := time.Now()
-	*a = attempt{call: c, number: len(c.attempts) + 1, kind: c.kind, waited: c.waited, endpoint: ep, start: now, watch: stopwatch{last: now}}
+	a.call, a.number, a.kind, a.waited = c, len(c.attempts)+1, c.kind, c.waited
+	return a
+}
+
+// begin starts the attempt at its endpoint: its context, its clone of the request, its time limit.
+func (a *attempt) begin() error {
+	c, now := a.call, time.Now()
+	a.start, a.watch.last = now, now
 	a.ctx, a.cancel = context.WithCancelCause(c.context())
 	a.build()
 	err := a.setBody()
@@ -54,7 +65,7 @@ func (c *call) newAttempt(ep *endpoint) (*attempt, error) {
 		c.limits.attempt = now.Add(limit)
 	}
 	c.armLocked(now)
-	return a, err
+	return err
 }
 
 // build makes the request that is sent. It shares the caller's header map as long as nobody has to write to it.
@@ -127,10 +138,11 @@ func (a *attempt) endLocked(reason Reason, now time.Time) {
 // release lets go of what the attempt holds: its context and its place at the endpoint. Only the first call does anything.
 func (a *attempt) release() {
 	a.call.mu.Lock()
-	released := a.released
+	released, reason := a.released, a.reason
 	a.released = true
 	a.call.mu.Unlock()
 	if !released {
+		a.tell(reason)
 		a.cancel(nil)
 		a.endpoint.release()
 	}

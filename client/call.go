@@ -44,12 +44,13 @@ type call struct {
 	waited      time.Duration // before it
 	moves       int
 	stopped     Stopped
-	ending      error         // what will end the call: the total time, or the client's end
-	woken       chan struct{} // closed to end a pause; nil outside one
-	buffered    []byte        // the request's body, read ahead to be sent again
-	answer      *attempt      // whose response the caller has; nil before
-	received    int64         // bytes of the body
-	reading     bool          // inside Read
+	ending      error                   // what will end the call: the total time, or the client's end
+	wake        context.CancelCauseFunc // ends a wait; nil outside one
+	panicked    bool                    // an endpoint was picked in panic
+	buffered    []byte                  // the request's body, read ahead to be sent again
+	answer      *attempt                // whose response the caller has; nil before
+	received    int64                   // bytes of the body
+	reading     bool                    // inside Read
 	status      int
 	ended       bool
 	endedAt     time.Time
@@ -94,9 +95,9 @@ func (c *call) last() *attempt {
 }
 
 // fail ends the call with an error and returns it as the caller sees it.
-func (c *call) fail(reason Reason, cause error) error {
-	e := &Error{Reason: reason, Err: cause}
-	c.end(reason, e)
+func (c *call) fail(f *failure) error {
+	e := &Error{Reason: f.reason, Err: f.err, RetryAfter: f.retryAfter}
+	c.end(f.reason, e)
 	return e
 }
 
@@ -209,6 +210,7 @@ func (c *call) reportLocked(r *Report) {
 	}
 	r.Duration, r.Account = now.Sub(c.start), watch.account
 	r.Ended, r.Reason, r.Status, r.Unclosed = c.ended, c.reason, c.status, c.unclosed
+	r.Panic = c.panicked
 	r.Stopped, r.QueueWait, r.QueueLength, r.Shadow = c.stopped, c.queued, c.queueLength, c.shadow
 	if !c.ended {
 		r.Reason = statusReason(c.status)

@@ -97,13 +97,13 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	returned := false
 	defer func() {
 		if !returned {
-			call.fail(ReasonPanic, nil)
+			call.fail(&failure{reason: ReasonPanic})
 		}
 	}()
 	resp, err := c.send(call)
 	if err != nil {
 		f := err.(*failure)
-		err = call.fail(f.reason, f.err)
+		err = call.fail(f)
 	}
 	returned = true
 	return resp, err
@@ -126,11 +126,11 @@ func (c *Client) send(call *call) (*http.Response, error) {
 func (c *Client) route(call *call) error {
 	req := call.req
 	if err := checkRequest(req); err != nil {
-		return &failure{ReasonInvalidRequest, err}
+		return &failure{reason: ReasonInvalidRequest, err: err}
 	}
 	host, err := hostPortOf(req.URL.Scheme, req.URL.Host)
 	if err != nil {
-		return &failure{ReasonInvalidRequest, err}
+		return &failure{reason: ReasonInvalidRequest, err: err}
 	}
 	call.host = host
 	call.up = c.routes.find(host)
@@ -139,15 +139,15 @@ func (c *Client) route(call *call) error {
 	}
 	switch {
 	case call.up == nil:
-		return &failure{ReasonNoUpstream, nil}
+		return &failure{reason: ReasonNoUpstream}
 	case req.URL.Opaque != "" && call.up.hosts == nil:
-		return &failure{ReasonInvalidRequest, errOpaque}
+		return &failure{reason: ReasonInvalidRequest, err: errOpaque}
 	}
 	if req.Context().Err() != nil {
-		return contextFailure(req.Context())
+		return &failure{reason: contextErrReason(req.Context().Err()), err: context.Cause(req.Context())}
 	}
 	if err := c.calls.begin(call); err != nil {
-		return &failure{ReasonDraining, err}
+		return &failure{reason: ReasonDraining, err: err}
 	}
 	return nil
 }
@@ -199,7 +199,5 @@ func (c *Client) everyUpstream() []*upstream {
 
 // retire closes an endpoint that no table holds any more, in the background: closing a connection can wait for its peer.
 func (c *Client) retire(ep *endpoint) {
-	if ep.pool != nil {
-		c.retired.Go(func() { ep.pool.Close() })
-	}
+	c.retired.Go(ep.close)
 }

@@ -80,9 +80,16 @@ type Upstream struct {
 
 	// Internal and External are base URLs, such as "http://catalog.shop.svc.cluster.local:8080". A call on the internal
 	// side uses Internal; one on the external side uses External; if only one list is given it serves both sides. With
-	// neither the URL of the request is used as it is. The first base of a list is used.
+	// neither the URL of the request is used as it is. The first base of a list that is
+	// available is used, unless Policy.Balance spreads calls over all of them.
 	Internal []string
 	External []string
+
+	// SpillFactor says when calls from the internal side spill to External: by how much more than its share an available
+	// endpoint can bear, so that with 1.4 they do when less than 72 % of the internal endpoints are available, in part and by
+	// degrees (Envoy's rule). Zero means 1.4 where both lists are given; −1 is never. It rests on what Breaker and Eject find
+	// out; without them only a name that does not resolve spills.
+	SpillFactor float64
 
 	// PreserveHost sends the logical host in the Host header, not the base's. It does not change the server name of TLS.
 	PreserveHost bool

@@ -19,8 +19,8 @@ const staleOverHTTP = 5 * time.Minute
 
 // dialer returns the function that makes an endpoint's connections: over remembered addresses, each judged by the guard when
 // it is about to be dialled, so that an answer which changes between check and use gains nothing. Through a proxy, which the
-// configuration names, there is no address to judge but the proxy's own.
-func (c *Client) dialer(scheme string, rules *guard, conns Conns, proxied bool) dialFunc {
+// configuration names, there is no address to judge but the proxy's own. A valid pinned address is dialled whatever the name.
+func (c *Client) dialer(scheme string, rules *guard, conns Conns, proxied bool, pinned netip.AddrPort) dialFunc {
 	d := &dnscache.Dialer{Resolver: c.resolver, Timeout: conns.DialTimeout, Wire: c.dial}
 	if proxied {
 		d.Timeout = orDefault(d.Timeout, 10*time.Second)
@@ -39,5 +39,10 @@ func (c *Client) dialer(scheme string, rules *guard, conns Conns, proxied bool) 
 		}}
 		d.Wire = sockets.DialContext
 	}
-	return d.DialContext
+	if !pinned.IsValid() {
+		return d.DialContext
+	}
+	return func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return d.DialContext(ctx, network, pinned.String())
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sortie-go/sortie/internal/balance"
 	"github.com/sortie-go/sortie/internal/pool"
 )
 
@@ -19,7 +20,10 @@ type endpoint struct {
 	pool      *pool.Pool        // nil if the upstream has its own Transport
 	transport http.RoundTripper // nil if it has not
 
-	place *tablePlace // in a hostTable; nil for a base
+	place   *tablePlace       // in a hostTable; nil for a base
+	seat    *balance.Endpoint // in the upstream's balancer; nil in a hostTable
+	gate    *gate
+	address *addressState // of a pinned endpoint; nil: its name is resolved for each connection
 }
 
 // send puts the attempt on the wire. Whatever comes back is complete: a response with a body, or an error and no
@@ -27,6 +31,7 @@ type endpoint struct {
 func (ep *endpoint) send(a *attempt) (*http.Response, pool.Info, error) {
 	if ep.pool != nil {
 		return ep.pool.RoundTrip(&a.request, pool.Want{
+			Avoid:      a.avoid,
 			HTTP1:      len(a.request.Header["Upgrade"]) > 0,
 			Idempotent: a.call.idempotent(),
 		})
@@ -62,6 +67,9 @@ func (ep *endpoint) sendForeign(a *attempt) (*http.Response, pool.Info, error) {
 func (ep *endpoint) release() {
 	if ep.place != nil {
 		ep.place.release()
+	}
+	if ep.seat != nil {
+		ep.seat.Release()
 	}
 }
 

@@ -93,8 +93,7 @@ func (c *call) onTimer() {
 		return
 	}
 	if cause == errTotal {
-		c.ending = cause
-		c.wakeLocked()
+		c.endWaitLocked(cause)
 	}
 	last := c.last()
 	unread := c.status != 0 && !c.reading

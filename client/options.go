@@ -10,6 +10,7 @@ type CallOptions struct {
 	Side       Side          // the side to call from
 	Total      time.Duration // instead of Timeout.Total; −1 is no limit
 	Attempt    time.Duration // instead of Timeout.Attempt; −1 is no limit
+	HashKey    string        // the key by which Rendezvous chooses an endpoint
 	NoRetry    bool          // make one attempt, whatever Retry says
 	Idempotent Choice        // whether the request may be sent again although the server may have seen it
 }
@@ -32,6 +33,7 @@ func WithCall(ctx context.Context, opts CallOptions) context.Context {
 	opts.Side = orDefault(opts.Side, outer.Side)
 	opts.Total = orDefault(opts.Total, outer.Total)
 	opts.Attempt = orDefault(opts.Attempt, outer.Attempt)
+	opts.HashKey = orDefault(opts.HashKey, outer.HashKey)
 	opts.NoRetry = opts.NoRetry || outer.NoRetry
 	opts.Idempotent = orDefault(opts.Idempotent, outer.Idempotent)
 	return context.WithValue(ctx, callOptionsKey{}, opts)

@@ -5,44 +5,51 @@ import (
 	"time"
 )
 
-// pause waits between two attempts. It ends early, with a failure, when the call must end: by the caller's context, the
-// total time or the end of the client.
+// waiting returns a context for a wait that belongs to no attempt: between attempts, for a slot, for a name. It ends with the
+// caller's, when the total time is over, and when the client ends. The caller must call done.
+func (c *call) waiting() (ctx context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(c.context())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wake = cancel
+	if c.ending != nil {
+		cancel(c.ending)
+	}
+	return ctx, func() {
+		c.mu.Lock()
+		c.wake = nil
+		c.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// endWaitLocked ends whatever wait runs, and every later one.
+func (c *call) endWaitLocked(why error) {
+	c.ending = why
+	if c.wake != nil {
+		c.wake(why)
+	}
+}
+
+// pause waits between two attempts. It returns a failure when the call must end first.
 func (c *call) pause(d time.Duration) *failure {
 	if d <= 0 {
 		return nil
 	}
-	c.mu.Lock()
-	if ending := c.ending; ending != nil {
-		c.mu.Unlock()
-		return &failure{c.contextReason(ending), ending}
-	}
-	woken := make(chan struct{})
-	c.woken = woken
-	c.mu.Unlock()
-
+	ctx, done := c.waiting()
+	defer done()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
-	case <-woken:
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return &failure{c.contextReason(c.ending), c.ending}
-	case <-c.context().Done():
-		return contextFailure(c.context())
+	case <-ctx.Done():
+		return c.interrupted(ctx)
 	}
 }
 
-// contextFailure is the failure of a call whose caller's context has ended.
-func contextFailure(ctx context.Context) *failure {
-	return &failure{contextErrReason(ctx.Err()), context.Cause(ctx)}
-}
-
-// wakeLocked ends a pause.
-func (c *call) wakeLocked() {
-	if c.woken != nil {
-		close(c.woken)
-		c.woken = nil
-	}
+// interrupted is the failure of a call whose wait was ended.
+func (c *call) interrupted(ctx context.Context) *failure {
+	cause := context.Cause(ctx)
+	return &failure{reason: c.contextReason(cause), err: cause}
 }

@@ -1,6 +1,9 @@
 package client
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
 // START HERE. This file states the whole path of a call.
 //
@@ -47,8 +50,9 @@ func pipeline(up *upstream) sender {
 
 // A failure is why there is no response, on its way up to the caller.
 type failure struct {
-	reason Reason
-	err    error // the cause; nil if the reason says it all
+	reason     Reason
+	err        error         // the cause; nil if the reason says it all
+	retryAfter time.Duration // after which another call may be admitted; 0: nobody knows
 }
 
 func (f *failure) Error() string {

@@ -15,6 +15,8 @@ type Policy struct {
 	Limit   *Limit   // nil: any number of calls at a time
 	Retry   *Retry   // nil: each call is one attempt
 	Breaker *Breaker // nil: an endpoint that fails is asked all the same
+	Eject   *Eject   // nil: an endpoint that fails keeps its share
+	Balance *Balance // nil: the bases in the order listed, each one endpoint whose name is resolved anew for each connection
 	Budget  Budget   // what retries may cost; it is never off
 	Conns   *Conns   // nil: the defaults of Conns
 }

@@ -21,14 +21,14 @@ func (up *upstream) publicURL(side Side, ref string) string {
 	if err != nil || logical.Scheme != "" || logical.Host != "" || logical.Opaque != "" {
 		return ""
 	}
-	endpoints := up.external
+	bases := up.bases.external
 	if side == Internal {
-		endpoints = up.internal
+		bases = up.bases.internal
 	}
 	var at *base
 	switch {
-	case len(endpoints) > 0:
-		at = endpoints[0].base
+	case len(bases) > 0:
+		at = bases[0]
 	case up.exactHost != "":
 		if at, err = parseBase("https://"+up.exactHost, side); err != nil {
 			return ""

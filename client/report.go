@@ -32,6 +32,7 @@ type Report struct {
 	Stopped     Stopped       // why there was no further attempt
 	QueueWait   time.Duration // in the queue of the limit
 	QueueLength int           // calls that were waiting there when this one came
+	Panic       bool          // so few endpoints were left that ejection was ignored
 	Shadow      []string      // what policies in shadow mode would have done
 	Unclosed    bool          // the body was neither read to its end nor closed when the total time was over
 	TimeLeft    time.Duration // until the call's deadline, at its end; 0 if it had none
@@ -68,11 +69,12 @@ const (
 	KindFirst Kind = iota
 	KindMove       // the endpoint before could not be reached, and another was at hand
 	KindRetry      // the one before brought no acceptable answer
+	KindHedge      // the one before was slow
 )
 
-// String returns "first", "move" or "retry".
+// String returns "first", "move", "retry" or "hedge".
 func (k Kind) String() string {
-	if names := [...]string{"first", "move", "retry"}; int(k) < len(names) {
+	if names := [...]string{"first", "move", "retry", "hedge"}; int(k) < len(names) {
 		return names[k]
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))

@@ -133,8 +133,7 @@ func (c *Client) cut(nothing <-chan struct{}, why error) error {
 func (c *call) cut() {
 	c.mu.Lock()
 	last, unread := c.last(), c.status != 0 && !c.reading
-	c.ending = ErrDraining
-	c.wakeLocked()
+	c.endWaitLocked(ErrDraining)
 	c.mu.Unlock()
 	if last != nil {
 		last.cancel(ErrDraining)
@@ -147,11 +146,7 @@ func (c *call) cut() {
 // closePools closes every connection and waits for the pools' goroutines.
 func (c *Client) closePools() {
 	for _, up := range c.everyUpstream() {
-		for _, ep := range up.endpoints() {
-			if ep.pool != nil {
-				ep.pool.Close()
-			}
-		}
+		up.close()
 	}
 	c.retired.Wait()
 	c.group.Close()

@@ -16,7 +16,9 @@ func withLimit(p *limitPolicy, next sender) sender {
 		return next
 	}
 	return func(c *call) (*http.Response, error) {
-		r := p.slots.Acquire(c.context(), c.queueWait(p.wait))
+		ctx, done := c.waiting()
+		defer done()
+		r := p.slots.Acquire(ctx, c.queueWait(p.wait))
 		c.mu.Lock()
 		c.queued, c.queueLength = r.Waited, r.Ahead
 		if r.Waited > 0 {
@@ -28,9 +30,9 @@ func withLimit(p *limitPolicy, next sender) sender {
 		case limit.Granted:
 			c.slot = p.slots
 		case limit.Canceled:
-			return nil, contextFailure(c.context())
+			return nil, c.interrupted(ctx)
 		case limit.Closed:
-			return nil, &failure{ReasonDraining, ErrDraining}
+			return nil, &failure{reason: ReasonDraining, err: ErrDraining}
 		default:
 			return nil, c.overflow(r)
 		}
@@ -44,9 +46,9 @@ func withLimit(p *limitPolicy, next sender) sender {
 // overflow is the refusal of a full limit; where the call's own time was over first, it is that.
 func (c *call) overflow(r limit.Result) *failure {
 	if deadline, ok := c.deadline(); ok && r.Outcome == limit.TimedOut && !time.Now().Before(deadline) {
-		return &failure{ReasonDeadline, fmt.Errorf("%w while waiting for one of %d slots", errTotal, r.Limit)}
+		return &failure{reason: ReasonDeadline, err: fmt.Errorf("%w while waiting for one of %d slots", errTotal, r.Limit)}
 	}
-	return &failure{ReasonOverflow, fmt.Errorf("all %d slots are taken, %d calls were waiting, and this one waited %v", r.Limit, r.Ahead, roundForPeople(r.Waited))}
+	return &failure{reason: ReasonOverflow, err: fmt.Errorf("all %d slots are taken, %d calls were waiting, and this one waited %v", r.Limit, r.Ahead, roundForPeople(r.Waited))}
 }
 
 // queueWait is how long the call may wait for a slot: not beyond its deadline, nor, while the client drains, beyond the

@@ -13,16 +13,12 @@ func withPick(up *upstream, try trier) sender {
 		if len(c.attempts) == 0 && up.budget != nil {
 			up.budget.Deposit(c.start)
 		}
-		ep, err := up.pick(c)
-		if err != nil {
-			return nil, err
+		a := c.newAttempt()
+		if f := up.pick(a); f != nil {
+			return nil, f
 		}
-		if ep.denied != nil {
-			ep.release()
-			return nil, &failure{ReasonDenied, ep.denied}
-		}
-		a, err := c.newAttempt(ep)
-		if err != nil {
+		if err := a.begin(); err != nil {
+			defer a.release()
 			return nil, a.fails(ReasonRequestBody, err)
 		}
 		resp, err := try(a)

@@ -17,7 +17,7 @@ func withRetry(p *retryPolicy, next sender) sender {
 			return next(c)
 		}
 		if err := p.prepare(c); err != nil {
-			return nil, &failure{ReasonRequestBody, err}
+			return nil, &failure{reason: ReasonRequestBody, err: err}
 		}
 		var last *kept
 		for {

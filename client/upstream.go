@@ -4,8 +4,11 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/sortie-go/sortie/internal/balance"
 	"github.com/sortie-go/sortie/internal/budget"
 	"github.com/sortie-go/sortie/internal/pool"
 )
@@ -19,20 +22,25 @@ type upstream struct {
 	name         string
 	exactHost    string // the first host that is no wildcard; for URL
 	preserveHost bool
+	policy       Policy
 	timeout      Timeout
+	conns        Conns
 	limit        *limitPolicy   // nil: off
 	retry        *retryPolicy   // nil: off
 	budget       *budget.Budget // nil: nothing spends it
 	headerTime   headerTime
-	conns        Conns
 	signer       Signer
 	transport    http.RoundTripper // nil: the client's own pools
 	wires        *pool.Transport   // nil with transport
 
-	internal, external []*endpoint // one per base, in order; both empty: hosts is used
-	hosts              *hostTable
-	internalGuard      *guard
-	externalGuard      *guard
+	bases    parsedBases
+	origins  [2][]*origin // by tier; both empty: hosts is used
+	hosts    *hostTable
+	balancer *balance.Balancer
+	spill    float64 // factor; 0: never
+
+	seating sync.Mutex                                      // one change of the balancer's set at a time
+	seats   atomic.Pointer[map[*balance.Endpoint]*endpoint] // whose seat it is
 
 	calls callList
 	send  sender
@@ -41,52 +49,73 @@ type upstream struct {
 // newUpstream builds a validated upstream.
 func newUpstream(c *Client, cfg Upstream, bases parsedBases) *upstream {
 	up := &upstream{
-		client: c, name: cfg.Name, preserveHost: cfg.PreserveHost,
+		client: c, name: cfg.Name, preserveHost: cfg.PreserveHost, policy: cfg.Policy,
 		timeout: cfg.Policy.Timeout.withDefaults(), conns: cfg.Policy.Conns.orZero(),
-		retry: cfg.Policy.Retry.compile(), signer: cfg.Signer, transport: cfg.Transport,
+		bases: bases, retry: cfg.Policy.Retry.compile(), signer: cfg.Signer, transport: cfg.Transport,
 	}
+	now := time.Now()
 	up.limit = cfg.Policy.Limit.compile(up.timeout)
 	if up.retry != nil {
-		up.budget = cfg.Policy.Budget.compile(time.Now())
+		up.budget = cfg.Policy.Budget.compile(now)
 	}
 	if up.transport == nil {
 		up.wires = pool.NewTransport(up.conns.transportConfig(cfg.ServerName))
 	}
-	named := namedAddrs(cfg.Hosts, bases)
-	up.internalGuard = &guard{named: named}
-	up.externalGuard = &guard{named: named}
-	unlisted := cfg.Name == unlistedName
-	if g := c.guard; g != nil {
-		up.externalGuard.strict, up.externalGuard.allow = true, g.Allow
-	}
-	for _, b := range bases.internal {
-		up.internal = append(up.internal, up.baseEndpoint(b, up.internalGuard))
-	}
-	for _, b := range bases.external {
-		up.external = append(up.external, up.baseEndpoint(b, up.externalGuard))
-	}
-	if len(up.internal)+len(up.external) == 0 {
-		rules := up.internalGuard // named by its Hosts, so it counts as internal
-		if unlisted {
-			rules = up.externalGuard
-		}
-		up.hosts = newHostTable(c.maxUnlisted, func(scheme string, host hostPort) *endpoint {
-			return up.newEndpoint(scheme, host, scheme+"://"+host.String(), rules)
-		}, c.retire)
-	}
+	up.spill = cfg.spill()
+	up.balancer = balance.New(cfg.Policy.balanceConfig(up.spill), now)
+	up.place(cfg, bases)
 	up.send = pipeline(up)
 	return up
 }
 
-func (up *upstream) baseEndpoint(b *base, rules *guard) *endpoint {
-	ep := up.newEndpoint(b.url.Scheme, b.target, serverOf(b.url), rules)
-	ep.base, ep.tier = b, b.side
-	return ep
+// spill is the factor in force; 0 is never.
+func (u *Upstream) spill() float64 {
+	if len(u.Internal) == 0 || len(u.External) == 0 {
+		return 0
+	}
+	return max(orDefault(u.SpillFactor, 1.4), 0)
 }
 
-// newEndpoint makes an endpoint with its pool. It dials nothing.
-func (up *upstream) newEndpoint(scheme string, target hostPort, name string, rules *guard) *endpoint {
-	ep := &endpoint{name: name, transport: up.transport}
+// place makes the origins of the bases, or the table of hosts. If only one list is given it is the primary tier for both
+// sides.
+func (up *upstream) place(cfg Upstream, bases parsedBases) {
+	named := namedAddrs(cfg.Hosts, bases)
+	inside, outside := &guard{named: named}, &guard{named: named}
+	if g := up.client.guard; g != nil {
+		outside.strict, outside.allow = true, g.Allow
+	}
+	balanced := cfg.Policy.Balance != nil
+	var tiers [][]*origin
+	for _, list := range []struct {
+		bases []*base
+		rules *guard
+	}{{bases.internal, inside}, {bases.external, outside}} {
+		var origins []*origin
+		for _, b := range list.bases {
+			origins = append(origins, newOrigin(up, b, list.rules, balanced))
+		}
+		if len(origins) > 0 {
+			tiers = append(tiers, origins)
+		}
+	}
+	copy(up.origins[:], tiers)
+	if len(tiers) > 0 {
+		up.seatEndpoints()
+		return
+	}
+	rules := inside // named by its Hosts, so it counts as internal
+	if cfg.Name == unlistedName {
+		rules = outside
+	}
+	up.hosts = newHostTable(up.client.maxUnlisted, func(scheme string, host hostPort) *endpoint {
+		return up.newEndpoint(scheme, host, scheme+"://"+host.String(), rules, netip.AddrPort{})
+	}, up.client.retire)
+}
+
+// newEndpoint makes an endpoint with its pool; it dials nothing. A valid pinned address is the only one that is dialled.
+func (up *upstream) newEndpoint(scheme string, target hostPort, name string, rules *guard, pinned netip.AddrPort) *endpoint {
+	ep := &endpoint{name: name, transport: up.transport, gate: &gate{}}
+	ep.guardWith(up, up.policy.Breaker)
 	if addr, ok := literal(target.host); ok {
 		ep.denied = rules.check(addr)
 	}
@@ -100,54 +129,37 @@ func (up *upstream) newEndpoint(scheme string, target hostPort, name string, rul
 	}
 	cfg := up.conns.poolConfig()
 	cfg.Transport, cfg.Scheme, cfg.Host, cfg.Proxy = up.wires, scheme, target.String(), proxy
-	cfg.Dial = up.client.dialer(scheme, rules, up.conns, proxy != nil)
+	cfg.Dial = up.client.dialer(scheme, rules, up.conns, proxy != nil, pinned)
 	ep.pool = up.client.group.New(cfg)
 	return ep
 }
 
-// pick returns the endpoint for the next attempt; the caller must release it.
-func (up *upstream) pick(c *call) (*endpoint, error) {
-	if up.hosts != nil {
-		return up.hosts.acquire(c.req.URL.Scheme, c.host), nil
-	}
-	tier := up.tier(c.side)
-	for _, ep := range tier {
-		if !c.tried(ep) {
-			return ep, nil
+// seatEndpoints tells the balancer which endpoints there are.
+func (up *upstream) seatEndpoints() {
+	up.seating.Lock()
+	defer up.seating.Unlock()
+	seats := make(map[*balance.Endpoint]*endpoint)
+	var tiers [2][]*balance.Endpoint
+	for t, origins := range up.origins {
+		for _, o := range origins {
+			for _, ep := range o.usable() {
+				tiers[t] = append(tiers[t], ep.seat)
+			}
+			for _, ep := range o.all() {
+				seats[ep.seat] = ep
+			}
 		}
 	}
-	return tier[0], nil
+	up.seats.Store(&seats)
+	up.balancer.Set(tiers[balance.Primary], tiers[balance.Secondary])
 }
 
-// untried reports whether pick would find an endpoint that the call has not tried.
-func (up *upstream) untried(c *call) bool {
-	if up.hosts != nil {
-		return false
+// tierOf is the tier in which a call from a side begins.
+func (up *upstream) tierOf(side Side) balance.Tier {
+	if side == External && len(up.origins[balance.Secondary]) > 0 {
+		return balance.Secondary
 	}
-	for _, ep := range up.tier(c.side) {
-		if !c.tried(ep) {
-			return true
-		}
-	}
-	return false
-}
-
-// tried reports whether the call has made an attempt at an endpoint.
-func (c *call) tried(ep *endpoint) bool {
-	for _, a := range c.attempts {
-		if a.endpoint == ep {
-			return true
-		}
-	}
-	return false
-}
-
-// tier returns the endpoints for a side. An upstream with one list uses it on both.
-func (up *upstream) tier(side Side) []*endpoint {
-	if side == Internal && len(up.internal) > 0 || len(up.external) == 0 {
-		return up.internal
-	}
-	return up.external
+	return balance.Primary
 }
 
 // endpoints returns all endpoints of the upstream.
@@ -155,7 +167,26 @@ func (up *upstream) endpoints() []*endpoint {
 	if up.hosts != nil {
 		return up.hosts.all()
 	}
-	return append(append([]*endpoint(nil), up.internal...), up.external...)
+	var all []*endpoint
+	for _, origins := range up.origins {
+		for _, o := range origins {
+			all = append(all, o.all()...)
+		}
+	}
+	return all
+}
+
+// close ends what the upstream does by itself.
+func (up *upstream) close() {
+	for _, origins := range up.origins {
+		for _, o := range origins {
+			o.close()
+		}
+	}
+	for _, ep := range up.endpoints() {
+		ep.close()
+	}
+	up.balancer.Close()
 }
 
 // namedAddrs are the literal addresses that an upstream's configuration names: those are meant.

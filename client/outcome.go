@@ -1,0 +1,112 @@
+package client
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/sortie-go/sortie/internal/balance"
+	"github.com/sortie-go/sortie/internal/breaker"
+	"github.com/sortie-go/sortie/internal/limit"
+)
+
+// judge reads the verdict column of the table of reasons: what the end of an attempt means for its endpoint.
+func (a *attempt) judge(reason Reason) verdict {
+	switch v := reasonFacts[reason].verdict; v {
+	case byStatus:
+		return statusVerdict(a.status)
+	case bySlowness:
+		if a.endpoint.slow(a.ran()) {
+			return bad
+		}
+		return neutral
+	case badDial:
+		// A dial reports once, through the attempt that asked for it: others who waited for it are neutral.
+		for _, step := range a.info.Setup {
+			if step.Happened {
+				return badDial
+			}
+		}
+		return neutral
+	default:
+		return v
+	}
+}
+
+// statusVerdict judges an answer of 400 or more. 501 and 505 speak of the request, and 429 of the client as a whole.
+func statusVerdict(status int) verdict {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return neutral
+	case status < 500, status == http.StatusNotImplemented, status == http.StatusHTTPVersionNotSupported:
+		return good
+	}
+	return bad
+}
+
+// ran is how long the endpoint has had the attempt: to the headers, else so far.
+func (a *attempt) ran() time.Duration {
+	from := orDefault(a.info.InHand, a.start)
+	return orDefault(a.info.Headers, orDefault(a.endedAt, time.Now())).Sub(from)
+}
+
+// slowFactor times the cost of an endpoint is too long for it to be the caller's deadline alone.
+const slowFactor = 3
+
+// slow reports whether an attempt that a deadline ended after d has been kept waiting for longer than its endpoint's cost
+// explains.
+func (ep *endpoint) slow(d time.Duration) bool {
+	limit := time.Second
+	if ep.seat != nil {
+		if cost, known := ep.seat.Cost(time.Now()); known {
+			limit = slowFactor * cost
+		}
+	}
+	return d >= limit
+}
+
+// tell reports the attempt's outcome, once, to whoever learns from it.
+func (a *attempt) tell(reason Reason) {
+	if a.told.Swap(true) {
+		return
+	}
+	v := neutral
+	if a.handed {
+		v = a.judge(reason)
+	}
+	a.permit.Report(v.breaker())
+	now, ran := time.Now(), a.ran()
+	if seat := a.endpoint.seat; seat != nil && a.handed {
+		o := balance.Observation{Outcome: v.balance(), Answered: a.status != 0}
+		if v != neutral || reason == ReasonLocalReset {
+			o.Time = ran
+		}
+		seat.Observe(o, now)
+	}
+	overloaded := a.status == http.StatusTooManyRequests
+	if l := a.call.up.limit; l != nil && (v != neutral || overloaded) {
+		overloaded = overloaded || reason.ErrorType() == "timeout"
+		l.slots.Observe(limit.Sample{Time: ran, Failed: v == bad || v == badDial, Overloaded: overloaded}, now)
+	}
+}
+
+func (v verdict) breaker() breaker.Outcome {
+	switch v {
+	case good:
+		return breaker.OK
+	case bad, badDial:
+		return breaker.Failed
+	}
+	return breaker.Neutral
+}
+
+func (v verdict) balance() balance.Outcome {
+	switch v {
+	case good:
+		return balance.OK
+	case bad:
+		return balance.Failed
+	case badDial:
+		return balance.DialFailed
+	}
+	return balance.Neutral
+}
