@@ -126,7 +126,7 @@ func splitAddress(ctx context.Context, network, address string) (name string, po
 	}
 	n, err := strconv.ParseUint(service, 10, 16)
 	if err != nil {
-		known, lookupErr := net.DefaultResolver.LookupPort(ctx, network, service)
+		known, lookupErr := (&net.Resolver{PreferGo: true}).LookupPort(ctx, network, service)
 		if lookupErr != nil {
 			return "", 0, &net.AddrError{Err: "invalid port", Addr: address}
 		}
@@ -184,7 +184,7 @@ func (d *Dialer) connect(ctx context.Context, network string, port uint16, s *sn
 		}
 	}
 	if err != nil {
-		return nil, r.blamed(), r.failure(ctx, s.asked)
+		return nil, r.blamed(), r.failure(err, s.asked)
 	}
 	return conn, nil, nil
 }

@@ -33,7 +33,8 @@ type entry struct {
 	knows    bool          // whether prefer is known
 	explicit bool          // pinned by Pin
 	watches  []*watch
-	wasted   int // questions to candidates without an address, in walks that found one
+	told     *snapshot // what they were told last
+	wasted   int       // questions to candidates without an address, in walks that found one
 
 	dials dialState // has its own synchronisation
 
@@ -215,7 +216,6 @@ func (e *entry) update() {
 
 // publishLocked makes a new snapshot, wakes readers and tells watchers.
 func (e *entry) publishLocked() *snapshot {
-	old := e.snap.Load()
 	s := e.merge()
 	e.snap.Store(s)
 	if s.flags&flagStale == 0 {
@@ -225,7 +225,7 @@ func (e *entry) publishLocked() *snapshot {
 		close(e.changed)
 		e.changed = nil
 	}
-	e.tellLocked(old, s)
+	e.tellLocked(s)
 	return s
 }
 

@@ -182,3 +182,6 @@ func pair(names ...string) (out []string) {
 func reply(ttl uint32, addrs ...string) sortietest.DNSReply {
 	return sortietest.DNSReply{TTL: ttl, Addrs: addrs}
 }
+
+// contains reports whether a message of configuration, which is made to be read, holds text.
+func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }

@@ -212,20 +212,16 @@ func (r *race) blamed() net.Addr {
 	return net.TCPAddrFromAddrPort(r.first.addr)
 }
 
-// failure is the error of a race that nobody won.
-func (r *race) failure(ctx context.Context, name string) error {
-	var err error
-	switch {
-	case ctx.Err() != nil && (r.first == nil || !isTimeout(r.first.err)):
-		// The dial's time is over, or the caller has gone. With nothing but silence the first timeout says as much.
-		err = ctx.Err()
-	default:
-		err = r.first.err
+// failure is the error of a race that nobody won, which run ended with cause.
+func (r *race) failure(cause error, name string) error {
+	err := cause
+	if r.first != nil && (cause == errAllFailed || isTimeout(cause) && isTimeout(r.first.err)) {
+		err = r.first.err // with nothing but silence, the first timeout says as much as the last
 	}
 	if len(r.tried) < 2 {
 		return err
 	}
-	return &raceError{name: name, tried: len(r.tried), err: err}
+	return &raceError{name, len(r.tried), err}
 }
 
 // raceError is the first failure, with the number of addresses that were tried.

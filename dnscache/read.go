@@ -11,6 +11,7 @@ type reading struct {
 	maxStale time.Duration    // 0: as long as the Resolver allows
 	limit    time.Time        // for waiting although there is an old answer
 	tries    [families]uint64 // flights that had ended when the reader came
+	inHand   bool             // there was an answer, or a remembered error, when it came
 	waited   bool
 	started  bool // it started a flight itself
 }
@@ -20,7 +21,9 @@ type reading struct {
 func (e *entry) read(ctx context.Context, maxStale time.Duration) (s *snapshot, err error, again bool) {
 	rd := &reading{e: e, maxStale: maxStale}
 	s = e.snap.Load()
-	if s.flags&flagDue != 0 {
+	due := s.flags&flagDue != 0
+	rd.inHand = len(s.addrs) > 0 || s.err != nil && !due
+	if due {
 		s, rd.started = e.kick()
 	}
 	return rd.settle(ctx, s)
@@ -133,7 +136,7 @@ func (rd *reading) give(s *snapshot) (*snapshot, error, bool) {
 		return nil, nil, true
 	}
 	switch {
-	case rd.waited || !ok && rd.started:
+	case rd.waited || !rd.inHand:
 		st.misses.Add(1)
 		if !rd.started {
 			st.coalesced.Add(1)

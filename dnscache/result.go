@@ -157,18 +157,21 @@ func literalSnapshot(addr netip.Addr) *snapshot {
 }
 
 // sameAnswers reports whether two snapshots rest on the same answers and say the same about them: then nobody needs to
-// hear of the second.
+// hear of the second. A denial repeated is the same.
 func (s *snapshot) sameAnswers(old *snapshot) bool {
 	const shown = flagStale | flagHeld | flagPartial | flagError
-	if s.flags&shown != old.flags&shown || (s.err == nil) != (old.err == nil) {
+	switch {
+	case s.flags&shown != old.flags&shown || (s.err == nil) != (old.err == nil):
 		return false
+	case s.err != nil:
+		return s.err.Kind == old.err.Kind
 	}
 	for f := range families {
 		if valueOf(s.recs[f]) != valueOf(old.recs[f]) {
 			return false
 		}
 	}
-	return s.err == nil || s.err.Kind == old.err.Kind
+	return true
 }
 
 func valueOf(s *fresh.Snapshot[*answer]) *answer {

@@ -77,8 +77,9 @@ func (r *Resolver) Watch(name string, fn func(Update)) (stop func()) {
 		w = &watch{newLine(e.core, maxUpdates, fn)}
 		e.watches = append(e.watches, w)
 		watched = e
-		if s := e.snap.Load(); len(s.addrs) > 0 || s.err != nil {
+		if s := e.snap.Load(); s.known() {
 			w.line.add(s.update())
+			e.told = s
 		}
 	})
 	if err != nil {
@@ -148,20 +149,21 @@ func (c *core) find(name string) *entry {
 	return e.(*entry)
 }
 
-// tellLocked tells the watchers of a publication that changed what they know.
-func (e *entry) tellLocked(old, s *snapshot) {
-	if len(e.watches) == 0 || s.sameAnswers(old) {
+// tellLocked tells the watchers of a publication that changes what they know.
+func (e *entry) tellLocked(s *snapshot) {
+	if len(e.watches) == 0 || !s.known() || e.told != nil && s.sameAnswers(e.told) {
 		return
 	}
-	if len(s.addrs) == 0 && s.err == nil {
-		return // nothing is known yet
-	}
 	u := s.update()
-	u.Fresh, u.Family = s.newer(old)
+	u.Fresh, u.Family = s.newer(e.told)
+	e.told = s
 	for _, w := range e.watches {
 		w.line.add(u)
 	}
 }
+
+// known reports whether there is an answer, or a reason why not.
+func (s *snapshot) known() bool { return len(s.addrs) > 0 || s.err != nil }
 
 func (s *snapshot) update() Update {
 	u := Update{Result: Result{s}}
@@ -171,12 +173,12 @@ func (s *snapshot) update() Update {
 	return u
 }
 
-// newer reports whether s holds a positive answer that old does not, and of which family. The hosts file is no news
-// from DNS.
+// newer reports whether s holds a positive answer that old, which may be nil, does not, and of which family. The hosts
+// file is no news from DNS.
 func (s *snapshot) newer(old *snapshot) (fresh bool, of Family) {
 	for f := range families {
 		a := valueOf(s.recs[f])
-		if a == nil || a == valueOf(old.recs[f]) || a.kind != hasAddrs || a.source == SourceHosts {
+		if a == nil || old != nil && a == valueOf(old.recs[f]) || a.kind != hasAddrs || a.source == SourceHosts {
 			continue
 		}
 		if of = f.public(); fresh {
