@@ -7,36 +7,75 @@ import (
 	"github.com/sortie-go/sortie/facade"
 )
 
-// page is a page of eight parts, each of which costs nothing itself.
-func page(ctx context.Context, names *[8]string, call func(context.Context) (int, error)) (int, error) {
-	sum, _, err := facade.Do(ctx, facade.Options{Name: "page"}, func(ctx context.Context, s *facade.Scope) (int, error) {
-		var parts [8]*facade.Future[int]
-		for i, name := range names {
-			parts[i] = facade.Go(s, name, call)
-		}
-		sum := 0
-		for _, p := range parts {
-			n, err := p.Get(ctx)
-			if err != nil {
-				return 0, err
-			}
-			sum += n
-		}
-		return sum, nil
-	})
-	return sum, err
-}
-
+// eight names a page of eight parts, whose calls cost nothing themselves.
 var eight = [8]string{"user", "news", "recs", "stock", "price", "cart", "menu", "ads"}
 
 func one(context.Context) (int, error) { return 1, nil }
 
-func BenchmarkPageOfEight(b *testing.B) {
+func page(ctx context.Context) (int, error) {
+	sum, _, err := facade.Do(ctx, facade.Options{Name: "page"}, func(ctx context.Context, s *facade.Scope) (int, error) {
+		var parts [8]*facade.Future[int]
+		for i, name := range eight {
+			parts[i] = facade.Go(s, name, one)
+		}
+		return sum(ctx, parts[:]...)
+	})
+	return sum, err
+}
+
+// deepPage is a page of which each part needs the one before, one is optional, and one has a limit in time.
+func deepPage(ctx context.Context) (int, error) {
+	sum, _, err := facade.Do(ctx, facade.Options{Name: "page"}, func(ctx context.Context, s *facade.Scope) (int, error) {
+		var last *facade.Future[int]
+		for i, name := range eight {
+			before := last
+			fn := func(ctx context.Context) (int, error) {
+				if before == nil {
+					return 1, nil
+				}
+				n, err := before.Get(ctx)
+				return n + 1, err
+			}
+			switch i {
+			case 3:
+				last = facade.Go(s, name, fn, facade.Part[int]{Optional: true})
+			case 5:
+				last = facade.Go(s, name, fn, facade.Part[int]{Timeout: 1000 * ms})
+			default:
+				last = facade.Go(s, name, fn)
+			}
+		}
+		return last.Get(ctx)
+	})
+	return sum, err
+}
+
+// The budget is 40 allocations for a page of eight parts.
+func TestPageOfEightAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	ctx, cancel := context.WithCancel(t.Context()) // as a request's context is
+	defer cancel()
+	got := testing.AllocsPerRun(500, func() {
+		if n, err := page(ctx); n != 8 || err != nil {
+			t.Fatal(n, err)
+		}
+	})
+	if got > 40 {
+		t.Errorf("%.0f allocations, the budget is 40", got)
+	}
+}
+
+func BenchmarkPageOfEight(b *testing.B) { benchmark(b, page) }
+func BenchmarkDeepPage(b *testing.B)    { benchmark(b, deepPage) }
+
+func benchmark(b *testing.B, page func(context.Context) (int, error)) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	b.ReportAllocs()
 	for b.Loop() {
-		if n, err := page(ctx, &eight, one); n != 8 || err != nil {
+		if n, err := page(ctx); n != 8 || err != nil {
 			b.Fatal(n, err)
 		}
 	}

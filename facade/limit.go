@@ -33,14 +33,14 @@ type place struct {
 }
 
 // take takes a place, or joins the line and reports false.
-func (l *Limit) take(at *place, c claimant, resuming bool) bool {
+func (l *Limit) take(at *place, resuming bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.used < l.Max {
 		l.used++
 		return true
 	}
-	at.of, at.in = c, &l.starting
+	at.in = &l.starting
 	if resuming {
 		at.in = &l.resuming
 	}

@@ -38,23 +38,23 @@ func (r *run) settle(p *part, s State, err *Error, fx *effects) {
 
 // settleGroup is told that an element has its outcome.
 func (r *run) settleGroup(element *part, fx *effects) {
-	g := element.group
-	g.left--
+	g, sum := element.group, element.group.sum
+	sum.left--
 	if element.state != StateOK {
-		g.bad++
+		sum.bad++
 	}
-	g.worst = max(g.worst, element.state)
-	g.lost = g.lost || element.outcome != nil
-	if g.left > 0 {
+	sum.worst = max(sum.worst, element.state)
+	sum.lost = sum.lost || element.outcome != nil
+	if sum.left > 0 {
 		return
 	}
 	g.note(Wait{Part: element.label(), From: g.declared, To: fx.at(r)})
-	if g.lost {
-		r.settle(g, g.worst, r.over(), fx)
+	if sum.lost {
+		r.settle(g, sum.worst, r.over(), fx)
 		return
 	}
 	g.body.gather()
-	r.settle(g, g.worst, nil, fx)
+	r.settle(g, sum.worst, nil, fx)
 }
 
 // fail ends the run by e, unless it has ended already, and p with it if that is the one to blame.
@@ -126,15 +126,16 @@ func (r *run) lapse(p *part, e *Error, fx *effects) {
 	}
 }
 
-// notice ends the run if its context has ended.
+// notice ends the run if its context has ended. The two contexts end one after the other, in any order.
 func (r *run) notice(fx *effects) {
+	soft, hard := r.soft.Err(), r.hard.Err()
 	switch {
-	case r.failure != nil || r.closing || r.soft.Err() == nil:
-	case r.soft.Err() == context.Canceled || r.hard.Err() == context.Canceled:
+	case r.failure != nil || r.closing:
+	case soft == context.Canceled || hard == context.Canceled:
 		r.fail(nil, r.cancelled(), fx)
-	default:
+	case soft != nil || hard != nil:
 		r.timeUp(fx)
-		if r.hard.Err() != nil {
+		if hard != nil {
 			r.endFallbacks(fx)
 		}
 	}
@@ -142,7 +143,7 @@ func (r *run) notice(fx *effects) {
 
 // cancelled is the failure of a run whose caller went away.
 func (r *run) cancelled() *Error {
-	return &Error{Run: r.name, Kind: Cancelled, Err: fmt.Errorf("cancelled by the caller: %w", causeOf(r.hard))}
+	return &Error{Run: r.name, Kind: Cancelled, Err: fmt.Errorf("cancelled by the caller: %w", causeOf(r.inner))}
 }
 
 // timeUp ends the parts: the run by the required ones, or else the optional ones by their fallbacks.

@@ -110,63 +110,71 @@ type body interface {
 }
 
 // part is the untyped half of a Future and, at the same time, the context given to its function: context.WithValue would
-// cost two more allocations.
+// cost two more allocations. A page has many parts, so what few of them need is behind a pointer.
 type part struct {
 	context.Context // what it ends by: the run's, or one of its own if it has a Timeout
 
-	run  *run
-	body body
-	kind partKind
-
 	// Set when the part is declared.
+	run      *run
+	body     body
 	name     string
 	key      any
-	index    int // in its group
-	ordinal  int // among parts of one name: 0, then 2, 3, …
-	optional bool
+	index    int   // in its group
+	ordinal  int   // among parts of one name: 0, then 2, 3, …
+	group    *part // of an element
+	sum      *tally
 	timeout  time.Duration
 	limit    *Limit
-	group    *part
+	kind     partKind
+	optional bool
 
-	// Used by the part's goroutine only.
-	timer *time.Timer        // gives the part up when its Timeout is over
-	stop  context.CancelFunc // frees the context made for the Timeout
-
-	spare   atomic.Pointer[waiter] // kept for the next Get
-	fate    atomic.Uint32          // whether its function is called: decided once
 	settled atomic.Bool            // set last: state, outcome and the value may be read without the lock
+	fate    atomic.Uint32          // whether its function is called: decided once
+	spare   atomic.Pointer[waiter] // kept for the next Get
+	alarm   *alarm                 // used by the part's goroutine only
 
 	// Below: guarded by run.mu.
 	state       State
 	phase       phase
-	fallingBack bool   // its function is done with, its FallbackFunc is not
-	rescuing    bool   // its FallbackFunc runs
-	doomed      bool   // its failure follows from another's
-	err         *Error // what the report says
-	outcome     error  // what Get says
-	permit      bool   // holds one of the run's permits
-	gate        bool   // holds a slot of its limit
-	place       place  // its place in the limit's line
-	busy        bool   // counted in run.busy
-	parked      int    // goroutines of it that wait in Get
-	waiters     waiterList
-	next        *part // in the run's line of parts to start
-	mark        int   // of the last search that came by
-	elements    int   // of a group
-	left, bad   int   // of a group: elements without an outcome; with one that is not ok
-	worst       State // of a group: its elements' worst
-	lost        bool  // of a group: an element has no value
+	fallingBack bool // its function is done with, its FallbackFunc is not
+	rescuing    bool // its FallbackFunc runs
+	doomed      bool // its failure follows from another's
+	shared      bool // its value comes from another run's call
+	permit      bool // it holds one of the run's permits
+	gate        bool // it holds a place in its limit
+	busy        bool // it is counted in run.busy
 
-	namesakes int  // later parts of the same name
-	ran       bool // its function was called
-	shared    bool // its value comes from another run's call
-	keys      int  // of a load: how many it asked for
+	err       *Error // what the report says
+	outcome   error  // what Get says
+	place     *place // where it waits for its limit
+	parked    int    // goroutines of it that wait in Get
+	waiters   waiterList
+	next      *part // in the run's line of parts to start
+	mark      int   // of the last search that came by
+	namesakes int   // later parts of the same name
+	keys      int   // of a load: how many it asked for
 
 	// Times since the start of the run.
 	declared, started, fell, ended time.Duration
 	parkedAt, parkedFor            time.Duration
-	waits                          []Wait
-	notes                          []slog.Attr
+
+	waits []Wait
+	notes []slog.Attr
+}
+
+// tally is what a group knows of its elements. Guarded by run.mu.
+type tally struct {
+	elements int
+	left     int   // without an outcome
+	bad      int   // with one that is not ok
+	worst    State // of all
+	lost     bool  // one has no value
+}
+
+// alarm ends a part by its own Timeout.
+type alarm struct {
+	timer *time.Timer        // gives the part up
+	stop  context.CancelFunc // frees its context
 }
 
 // Value returns the part itself for the facade's own key.
@@ -189,19 +197,20 @@ func (p *part) arm() {
 	}
 	limit := &limitError{whose: "part's", limit: p.timeout}
 	end := r.start.Add(p.started + p.timeout)
-	p.Context, p.stop = context.WithDeadlineCause(r.soft, end, limit)
-	p.timer = time.AfterFunc(time.Until(end), p.overdue)
+	p.alarm = &alarm{}
+	p.Context, p.alarm.stop = context.WithDeadlineCause(r.soft, end, limit)
+	p.alarm.timer = time.AfterFunc(time.Until(end), p.overdue)
 }
 
 // disarm is called when the function has returned. The context of a part that succeeded goes on to the run's end, as it
 // does without a Timeout: its value may still depend on it.
 func (p *part) disarm(err error) {
-	if p.timer == nil {
+	if p.alarm == nil {
 		return
 	}
-	p.timer.Stop()
+	p.alarm.timer.Stop()
 	if err != nil {
-		p.stop()
+		p.alarm.stop()
 	}
 }
 

@@ -138,8 +138,8 @@ func (p *part) note(w Wait) {
 	if w.To == w.From || len(p.waits) >= maxWaits {
 		return
 	}
-	if p.waits == nil {
-		p.waits = make([]Wait, 0, 8)
+	if p.waits == nil && p.kind == kindRoot { // which waits for most parts, where a part waits for one or two
+		p.waits = make([]Wait, 0, len(p.run.first))
 	}
 	p.waits = append(p.waits, w)
 }
@@ -179,7 +179,7 @@ func (p *part) fill(rep *PartReport) {
 	rep.Batch = p.keys
 	rep.Notes = slices.Clip(p.notes)
 	if p.kind == kindGroup {
-		rep.Elements = p.elements
+		rep.Elements = p.sum.elements
 	}
 	if p.state == StateFallback && p.kind == kindPart {
 		rep.Fallback = p.ended - p.fell
@@ -216,7 +216,7 @@ func (r *run) report() *Report {
 			continue
 		}
 		if p.kind == kindGroup {
-			list = lister{group: len(rep.Parts), bad: listed, good: max(listed-p.bad, 0)}
+			list = lister{group: len(rep.Parts), bad: listed, good: max(listed-p.sum.bad, 0)}
 		}
 		rep.Parts = append(rep.Parts, PartReport{Late: late})
 		p.fill(&rep.Parts[len(rep.Parts)-1])

@@ -22,7 +22,8 @@ type run struct {
 	grace         time.Duration
 
 	outer  any                     // the node in which the run was begun, if any
-	cancel context.CancelCauseFunc // ends hard and soft
+	inner  context.Context         // above hard and soft
+	cancel context.CancelCauseFunc // ends all three
 	hard   context.Context         // of fn: until end
 	soft   context.Context         // of the parts: until partsEnd
 	frees  [2]context.CancelFunc   // of hard and soft
@@ -70,10 +71,9 @@ func begin(ctx context.Context, o *Options) *Scope {
 	r.partsEnd, r.end = o.span(left)
 	r.grace = r.end - r.partsEnd
 	limit := &limitError{whose: "run's", limit: r.partsEnd}
-	inner, cancel := context.WithCancelCause(ctx)
-	r.cancel = cancel
-	r.hard, r.frees[0] = context.WithDeadlineCause(inner, r.start.Add(r.end), limit)
-	r.soft, r.frees[1] = context.WithDeadlineCause(inner, r.start.Add(r.partsEnd), limit)
+	r.inner, r.cancel = context.WithCancelCause(ctx)
+	r.hard, r.frees[0] = context.WithDeadlineCause(r.inner, r.start.Add(r.end), limit)
+	r.soft, r.frees[1] = context.WithDeadlineCause(r.inner, r.start.Add(r.partsEnd), limit)
 	r.root.Context, r.root.run, r.root.kind, r.root.name = r.hard, r, kindRoot, o.Name
 	r.root.phase, r.root.busy, r.busy = phaseRunning, true, 1
 	r.timer = time.AfterFunc(r.partsEnd, r.expire)
@@ -183,7 +183,7 @@ func (r *run) declare(p *part, elements []*part) (twin *part, refused *Error) {
 	r.add(p, &fx)
 	if p.kind == kindGroup { // has no function, and goes by its elements
 		p.phase, p.started = phaseReturned, p.declared
-		p.elements, p.left = len(elements), len(elements)
+		p.sum = &tally{elements: len(elements), left: len(elements)}
 	}
 	for _, e := range elements {
 		r.add(e, &fx)

@@ -131,7 +131,8 @@ func (r *run) leave() {
 func (r *run) enqueue(p *part) {
 	r.queued++
 	if p.limit != nil {
-		if !p.limit.take(&p.place, p, false) {
+		p.place = &place{of: p}
+		if !p.limit.take(p.place, false) {
 			p.phase = phaseGated
 			return
 		}
@@ -243,7 +244,7 @@ func (r *run) giveUp(p *part, fx *effects) {
 	case phaseGated:
 		r.queued--
 		p.phase = phaseReturned
-		p.limit.drop(&p.place) // if it was let in at this moment, granted gives the place back
+		p.limit.drop(p.place) // if it was let in at this moment, granted gives the place back
 		p.started = fx.at(r)
 	case phaseQueued:
 		r.queued--

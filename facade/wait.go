@@ -17,7 +17,7 @@ type waiter struct {
 	prev, next *waiter
 	atGate     bool // on is settled, but who's limit has no place
 	left       bool // the goroutine did not wait for that place
-	place      place
+	place      *place
 }
 
 // wait returns when p is settled. It returns an error if the calling part must not wait, or if ctx ends first.
@@ -114,12 +114,18 @@ func (r *run) wake(w *waiter, fx *effects) {
 		return
 	}
 	r.resumed(who, fx)
-	if who.limit != nil && !who.limit.take(&w.place, w, true) {
+	if who.limit != nil && !w.join(who.limit) {
 		w.atGate = true
 		return
 	}
 	who.gate = who.limit != nil
 	r.readmit(w, fx)
+}
+
+// join takes a place in the limit, or waits for one before those that have not started.
+func (w *waiter) join(l *Limit) bool {
+	w.place = &place{of: w}
+	return l.take(w.place, true)
 }
 
 func (r *run) resumed(who *part, fx *effects) {
@@ -203,7 +209,7 @@ func (r *run) stepOut(w *waiter) bool {
 	case w.list != nil:
 		w.list.remove(w)
 	case w.atGate:
-		w.left = !w.who.limit.drop(&w.place) // if let in at this moment, granted gives the place back
+		w.left = !w.who.limit.drop(w.place) // if let in at this moment, granted gives the place back
 		w.atGate = w.left
 	default:
 		return true
