@@ -1,0 +1,64 @@
+package balance_test
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sortie-go/sortie/internal/balance"
+)
+
+// Everything at once: nothing is lost, and in the end nothing is pending.
+func TestPicksSurviveRealParallelism(t *testing.T) {
+	for _, picker := range pickers {
+		f := newField(t, balance.Config{Picker: picker, SpillFactor: 1.4, SlowStart: time.Second, Eject: &ejecting}, 4, 2)
+		all := append(append([]*balance.Endpoint(nil), f.primary...), f.secondary...)
+		var callers sync.WaitGroup
+		for range 4 {
+			callers.Go(func() {
+				for i := range 2000 {
+					now := f.now.Add(time.Duration(i) * ms)
+					p := f.Pick(&balance.Query{Now: now, Key: "k", Tried: all[:rand.IntN(3)]})
+					if p.Endpoint == nil {
+						t.Error("nothing was picked")
+						return
+					}
+					o := balance.Outcome(rand.IntN(4))
+					p.Endpoint.Observe(balance.Observation{Outcome: o, Time: 10 * ms, Answered: o == balance.OK}, now)
+					p.Endpoint.Release()
+				}
+			})
+		}
+		callers.Go(func() {
+			for i := range 200 {
+				f.Set(all[:1+i%4], all[4:])
+				f.Configure(balance.Config{Picker: picker, SpillFactor: 1.4, SlowStart: time.Duration(i%2) * time.Second, Eject: &ejecting})
+				f.Stats(f.now)
+				all[i%6].Rewarm(f.now)
+			}
+		})
+		callers.Wait()
+		for _, ep := range all {
+			if ep.Pending() != 0 {
+				t.Errorf("%v: %d pending", picker, ep.Pending())
+			}
+		}
+	}
+}
+
+// Many pick at the same moment: a newcomer that has not answered still gets one attempt.
+func TestGateHoldsAgainstRaces(t *testing.T) {
+	for range 200 {
+		f := newWarm(t, ramping(balance.LeastConnections), 2, 0)
+		ep := f.join()
+		var callers sync.WaitGroup
+		for range 8 {
+			callers.Go(func() { f.pick(balance.Query{}) })
+		}
+		callers.Wait()
+		if ep.Pending() > 1 {
+			t.Fatalf("%d attempts at a newcomer", ep.Pending())
+		}
+	}
+}
