@@ -61,6 +61,9 @@ func (a *attempt) begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.attempts = append(c.attempts, a)
+	if c.ending != nil {
+		a.cancel(c.ending)
+	}
 	if limit := c.limits.perAttempt; limit > 0 {
 		c.limits.attempt = now.Add(limit)
 	}

@@ -71,6 +71,8 @@ func joinPaths(b, call *url.URL) (path, rawPath string) {
 	switch {
 	case call.Path == "" && call.RawPath == "":
 		return b.Path, b.RawPath
+	case call.Path == "*": // OPTIONS * speaks of the server, not of a path
+		return call.Path, call.RawPath
 	case b.Path == "" || b.Path == "/":
 		if strings.HasPrefix(call.Path, "/") {
 			return call.Path, call.RawPath
@@ -135,10 +137,8 @@ func (b *base) logicalReference(ref string, logical *url.URL) (string, bool) {
 	if rest == "" {
 		rest = "/"
 	}
-	mapped := rest
-	if absolute {
-		mapped = logical.Scheme + "://" + logical.Host + rest
-	}
+	// Always absolute: what is left of a path may begin with two slashes, which alone would name another host.
+	mapped := logical.Scheme + "://" + logical.Host + rest
 	if u.RawQuery != "" || u.ForceQuery {
 		mapped += "?" + u.RawQuery
 	}

@@ -17,10 +17,18 @@ type responseBody struct {
 	closed bool        // guarded by call.mu
 }
 
-// An upgradedBody is the body of a 101: net/http promises that it can be written to.
+// An upgradedBody is the body of a 101: net/http promises that it can be written to, and half-closed where the connection can.
 type upgradedBody struct {
 	*responseBody
 	io.Writer
+}
+
+// CloseWrite ends the writing half.
+func (b *upgradedBody) CloseWrite() error {
+	if half, ok := b.Writer.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return http.ErrNotSupported
 }
 
 func (b *responseBody) Read(p []byte) (int, error) {
@@ -30,14 +38,19 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.inner.Read(p)
 	c.mu.Lock()
-	c.watch.book(metrics.PhaseBody, time.Now())
 	c.reading, c.limits.readSince = false, time.Time{}
-	c.received += int64(n)
+	closed := b.closed
+	if !c.ended {
+		c.watch.book(metrics.PhaseBody, time.Now())
+		c.received += int64(n)
+	}
 	c.mu.Unlock()
-	switch err {
-	case nil:
+	switch {
+	case err == nil:
 		return n, nil
-	case io.EOF:
+	case closed: // by another goroutine, and that is why the read failed
+		return n, http.ErrBodyReadAfterClose
+	case err == io.EOF:
 		b.over()
 		c.succeed()
 		return n, io.EOF

@@ -52,6 +52,7 @@ type call struct {
 	received    int64                   // bytes of the body
 	reading     bool                    // inside Read
 	status      int
+	delivered   bool // the response is the caller's, and c.body with it
 	ended       bool
 	endedAt     time.Time
 	reason      Reason
@@ -143,17 +144,22 @@ func (c *call) end(reason Reason, e *Error) {
 	}
 	c.mu.Unlock()
 
+	defer c.client.calls.end(c, reason) // last, so that Shutdown waits for the hook as well
+	c.letGo()
+	if onCall != nil && c.client.calls.mayTell() {
+		onCall(report)
+	}
+}
+
+// letGo releases everything that the call holds. What is the user's to panic in comes last.
+func (c *call) letGo() {
 	if c.slot != nil {
 		c.slot.Release()
 	}
-	c.finishRequestBody()
 	for _, a := range c.attempts {
 		a.release()
 	}
-	c.client.calls.end(c, reason)
-	if onCall != nil {
-		onCall(report)
-	}
+	c.closeRequestBodies()
 }
 
 // bookRestLocked books to w what no stage has booked: after the headers it is the body's time or the caller's, before
@@ -163,7 +169,7 @@ func (c *call) bookRestLocked(w *stopwatch, now time.Time) {
 	case !now.After(w.last):
 	case c.reading:
 		w.book(metrics.PhaseBody, now)
-	case c.status != 0:
+	case c.delivered:
 		w.book(metrics.PhaseCaller, now)
 	default:
 		w.book(metrics.PhaseOther, now)

@@ -12,6 +12,7 @@ type openCalls struct {
 	closed  error         // why no call may begin; nil while they may
 	open    int           // calls begun and not ended
 	nothing chan struct{} // closed when, after closed was set, none is open
+	final   bool          // Shutdown has returned: no hook may run any more
 }
 
 // callList is one upstream's part of it: its open calls, oldest first, and how the ended ones ended.
@@ -113,4 +114,19 @@ func (o *openCalls) of(up *upstream) []*call {
 		calls = append(calls, c)
 	}
 	return calls
+}
+
+// finish ends the hooks too, and returns how many calls are left behind.
+func (o *openCalls) finish() (left int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed, o.final = ErrClosed, true
+	return o.open
+}
+
+// mayTell reports whether a hook may still run.
+func (o *openCalls) mayTell() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !o.final
 }

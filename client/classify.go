@@ -70,8 +70,12 @@ func contextErrReason(err error) Reason {
 	return ReasonCanceled
 }
 
-// contextReason says who ended the context of an attempt: one of our limits, the end of the client, or the caller.
+// contextReason says who ended the context of an attempt or a wait: the caller, one of our limits, or the end of the client.
+// The caller comes first: its context may be that of another call's attempt, whose limits are not ours.
 func (c *call) contextReason(cause error) Reason {
+	if err := c.context().Err(); err != nil {
+		return contextErrReason(err)
+	}
 	switch cause {
 	case errTotal:
 		return ReasonDeadline
@@ -82,7 +86,7 @@ func (c *call) contextReason(cause error) Reason {
 	case ErrDraining:
 		return ReasonDraining
 	}
-	return contextErrReason(c.context().Err())
+	return ReasonCanceled
 }
 
 // reasonOr is def, unless the attempt's context has ended: then that is the reason of whatever failed.
@@ -143,6 +147,10 @@ func networkReason(err error) (Reason, bool) {
 		return 0, false
 	}
 	switch {
+	case isTimeout(err):
+		return ReasonAttemptTimeout, true // a limit of a foreign Transport's own
+	case isTLS(err):
+		return ReasonTLS, true
 	case isStreamError(err):
 		return ReasonRemoteReset, true
 	case isProtocolError(err):
@@ -204,6 +212,15 @@ func isTimeout(err error) bool {
 	}
 	t, ok := errors.AsType[net.Error](err)
 	return ok && t.Timeout()
+}
+
+// isTLS reports that the two sides could not agree on TLS.
+func isTLS(err error) bool {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[tls.AlertError](err)
+	return ok
 }
 
 // isStreamError recognises net/http's HTTP/2 stream error: its type is not exported, but it fills any struct with these

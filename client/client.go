@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -37,7 +38,7 @@ type Client struct {
 	drainEnd atomic.Int64 // when what began before Drain should have ended, in nanoseconds of the Unix epoch; 0 before Drain
 	drainFor time.Duration
 	retired  sync.WaitGroup // endpoints that are being closed
-	stop     stopOnce
+	stopping stopping
 }
 
 var _ http.RoundTripper = (*Client)(nil)
@@ -154,23 +155,27 @@ func (c *Client) route(call *call) error {
 
 // deliver makes the wire's response the caller's.
 func (c *call) deliver(resp *http.Response) {
-	c.mu.Lock()
-	c.status = resp.StatusCode
-	c.mu.Unlock()
 	if b := c.answer.endpoint.base; b != nil {
 		b.mapBack(resp.Header, c.req.URL)
 	}
 	c.view = callView{c.context(), c}
 	c.logical = *c.req.WithContext(&c.view)
 	resp.Request = &c.logical
-	if resp.Body == http.NoBody {
-		c.succeed()
-		return
-	}
+	upgraded := resp.StatusCode == http.StatusSwitchingProtocols
+
+	c.mu.Lock()
 	c.body = responseBody{call: c, inner: resp.Body}
-	switch w, writable := resp.Body.(interface{ Write([]byte) (int, error) }); {
-	case writable:
-		c.endLimits() // an upgraded connection lives as long as its two ends want
+	c.status, c.delivered = resp.StatusCode, true
+	if upgraded {
+		c.limits.end() // the connection lives as long as its two ends want
+	}
+	c.armLocked(time.Now())
+	c.mu.Unlock()
+
+	switch w, writable := resp.Body.(io.Writer); {
+	case resp.Body == http.NoBody:
+		c.succeed()
+	case upgraded && writable:
 		resp.Body = &upgradedBody{&c.body, w}
 	default:
 		c.body.watchContext()

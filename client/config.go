@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -14,7 +13,7 @@ import (
 
 // Config describes a Client. The zero value is a client without named upstreams: every host is called as it stands, over
 // connections that are pooled well. [New] copies what it needs and reports every mistake at once; nothing in a Config may
-// change while a New or Reload reads it.
+// change while New reads it.
 type Config struct {
 	// Resolver looks names up and remembers them. Nil: one of the client's own, with all defaults, which is closed with it.
 	// One that is given stays the caller's, who may share it between clients, and must close it after them.
@@ -61,9 +60,6 @@ type Config struct {
 	// It runs outside all locks, on the goroutine that ended the call, so it should return soon; concurrent calls run it
 	// concurrently.
 	OnCall func(Report)
-
-	// Logger receives the few things that concern no single call. Nil: [slog.Default].
-	Logger *slog.Logger
 }
 
 // Upstream is a logical destination: the names by which callers know it, and the base URLs where it lives.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -50,10 +51,10 @@ func (ep *endpoint) sendForeign(a *attempt) (*http.Response, pool.Info, error) {
 	case err == nil && resp == nil:
 		err = errors.New("Upstream.Transport returned neither a response nor an error")
 	}
+	if cause := context.Cause(a.ctx); err != nil && cause != nil {
+		err = cause // which says more than the plain error of a context
+	}
 	if err != nil {
-		if a.sent != nil {
-			a.sent.Close()
-		}
 		return nil, info, err
 	}
 	if resp.Body == nil {

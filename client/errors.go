@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -36,7 +37,7 @@ func (c timeoutCause) Temporary() bool      { return true }
 func (c timeoutCause) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // Error is a call that failed: every error that [Client.RoundTrip], [Client.Do] and a response's body return, except for
-// [io.EOF]. Its fields are facts; for the questions that callers usually have there are [NeverSent], [Refused],
+// [io.EOF] and [http.ErrBodyReadAfterClose]. Its fields are facts; for the questions that callers usually have there are [NeverSent], [Refused],
 // [IsTimeout] and [IsCanceled].
 //
 //	var e *client.Error
@@ -83,11 +84,19 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, " after %v", roundForPeople(d))
 	}
 	if cause := e.Err; cause != nil {
-		fmt.Fprintf(&b, ": %v", cause)
+		fmt.Fprintf(&b, ": %v", withoutURL(cause))
 	} else if cause := e.sentinel(); cause != nil {
 		fmt.Fprintf(&b, ": %v", cause)
 	}
 	return oneLine(b.String())
+}
+
+// withoutURL is an error whose text may show a URL, with query and password, without it.
+func withoutURL(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
 }
 
 // oneLine keeps a cause from breaking the line: logs are read by line.
@@ -130,6 +139,10 @@ func (e *Error) sentinel() error {
 		return ErrBreakerOpen
 	case ReasonDenied:
 		return ErrDenied
+	case ReasonDraining:
+		if e.Err != ErrClosed {
+			return ErrDraining
+		}
 	case ReasonCredential:
 		return ErrCredential
 	}
@@ -159,8 +172,8 @@ func (e *Error) Timeout() bool {
 // Temporary reports the same as Timeout, for code that still asks for [net.Error].
 func (e *Error) Temporary() bool { return e.Timeout() }
 
-// ReasonOf returns the reason of a failed call, also when err wraps the [*Error]. For nil it is [OK], for an error that
-// is not from this package [Other].
+// ReasonOf returns the reason of a failed call, also when err wraps the [*Error]. For nil it is [ReasonOK], for an error
+// that is not from this package [ReasonOther].
 func ReasonOf(err error) Reason {
 	if err == nil {
 		return ReasonOK
@@ -181,7 +194,7 @@ func NeverSent(err error) bool {
 func Refused(err error) bool {
 	switch ReasonOf(err) {
 	case ReasonOverflow, ReasonBreakerOpen, ReasonPortBudget, ReasonDenied, ReasonNoUpstream, ReasonDraining:
-		return true
+		return NeverSent(err)
 	}
 	return false
 }

@@ -22,13 +22,16 @@ func (e *guardError) Unwrap() error { return ErrDenied }
 // there. 169.254.169.254 and its like are link-local; these are not.
 var metadataAddrs = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"),   // AWS, IPv6
+	netip.MustParseAddr("fd00:ec2::23"),    // AWS, EKS Pod Identity
+	netip.MustParseAddr("fd20:ce::254"),    // Google Cloud, IPv6
 	netip.MustParseAddr("100.100.100.200"), // Alibaba Cloud
 	netip.MustParseAddr("168.63.129.16"),   // Azure
 }
 
 var (
-	shared = netip.MustParsePrefix("100.64.0.0/10") // carrier-grade NAT, RFC 6598
-	nat64  = netip.MustParsePrefix("64:ff9b::/96")  // RFC 6052
+	shared = netip.MustParsePrefix("100.64.0.0/10")  // carrier-grade NAT, RFC 6598
+	nat64  = netip.MustParsePrefix("64:ff9b::/96")   // RFC 6052
+	nat64L = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215, for local use: it leads into a private network
 )
 
 // A guard judges the addresses of one kind of endpoint: the bases of an upstream on one side, or unlisted hosts. It is
@@ -76,6 +79,8 @@ func privateKind(addr netip.Addr) string {
 		return "private"
 	case shared.Contains(addr):
 		return "shared"
+	case nat64L.Contains(addr):
+		return "local NAT64"
 	case addr.IsUnspecified():
 		return "unspecified"
 	case addr.IsMulticast():

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// A hostPort is a host as it is compared: lower case, ASCII (punycode), without trailing dot and brackets, with the port
-// that is really meant.
+// A hostPort is a host as it is compared: lower case, ASCII (punycode), without trailing dot and brackets, IP addresses in
+// their one usual form, with the port that is really meant.
 type hostPort struct {
 	host string
 	port string
@@ -41,17 +41,25 @@ func hostPortOf(scheme, urlHost string) (hostPort, error) {
 	return hostPort{host, port}, err
 }
 
-// splitPort cuts "host", "host:port", "[v6]" and "[v6]:port"; an empty port is none, as in RFC 3986, 3.2.3.
+// splitPort cuts "host", "host:port", "[v6]" and "[v6]:port"; an empty port is none, as in RFC 3986, 3.2.3, and leading
+// zeros of a port mean nothing.
 func splitPort(urlHost string) (host, port string) {
 	if strings.HasPrefix(urlHost, "[") {
 		if end := strings.IndexByte(urlHost, ']'); end > 0 {
-			return urlHost[1:end], strings.TrimPrefix(urlHost[end+1:], ":")
+			return urlHost[1:end], trimZeros(strings.TrimPrefix(urlHost[end+1:], ":"))
 		}
 	}
 	if i := strings.LastIndexByte(urlHost, ':'); i >= 0 {
-		return urlHost[:i], urlHost[i+1:]
+		return urlHost[:i], trimZeros(urlHost[i+1:])
 	}
 	return urlHost, ""
+}
+
+func trimZeros(port string) string {
+	for len(port) > 1 && port[0] == '0' {
+		port = port[1:]
+	}
+	return port
 }
 
 // canonicalHost returns the spelling of a host under which it is compared and dialled.
@@ -60,13 +68,11 @@ func canonicalHost(host string) (string, error) {
 	if usualSpelling(host) {
 		return host, nil
 	}
-	if strings.IndexByte(host, ':') >= 0 { // IPv6, maybe with a zone, whose case matters
-		address, zone, hasZone := strings.Cut(host, "%")
-		address = strings.ToLower(address)
-		if hasZone {
-			address += "%" + zone
-		}
-		return address, nil
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr.Unmap().String(), nil
+	}
+	if lower := strings.ToLower(host); usualSpelling(lower) {
+		return lower, nil // idna would refuse names with '_', which exist
 	}
 	return idna.Lookup.ToASCII(host)
 }

@@ -9,7 +9,7 @@ import (
 // the least recently used endpoint without open calls goes; if all are busy, a newcomer gets an endpoint that is not kept.
 type hostTable struct {
 	size   int
-	make   func(scheme string, host hostPort) *endpoint
+	make   func(scheme string, host hostPort) (*endpoint, error)
 	retire func(*endpoint) // must not block
 
 	mu      sync.Mutex
@@ -31,35 +31,59 @@ type tablePlace struct {
 	recency  *list.Element // nil: not kept
 }
 
-func newHostTable(size int, newEndpoint func(string, hostPort) *endpoint, retire func(*endpoint)) *hostTable {
+func newHostTable(size int, newEndpoint func(string, hostPort) (*endpoint, error), retire func(*endpoint)) *hostTable {
 	return &hostTable{size: size, make: newEndpoint, retire: retire, places: make(map[tableKey]*tablePlace)}
 }
 
 // acquire returns the endpoint for a host, made if need be. The caller must release it.
-func (t *hostTable) acquire(scheme string, host hostPort) *endpoint {
+func (t *hostTable) acquire(scheme string, host hostPort) (*endpoint, error) {
 	key := tableKey{scheme, host}
+	if ep := t.take(key); ep != nil {
+		return ep, nil
+	}
+	made, err := t.make(scheme, host) // not under the lock: it asks the user's Proxy
+	if err != nil {
+		return nil, err
+	}
+	ep, superfluous := t.put(key, made)
+	for _, s := range superfluous {
+		t.retire(s)
+	}
+	return ep, nil
+}
+
+// take returns a known host's endpoint; nil if it is not known.
+func (t *hostTable) take(key tableKey) *endpoint {
 	t.mu.Lock()
-	if p := t.places[key]; p != nil {
-		p.open++
-		t.recency.MoveToFront(p.recency)
-		t.mu.Unlock()
-		return p.endpoint
+	defer t.mu.Unlock()
+	p := t.places[key]
+	if p == nil {
+		return nil
 	}
-	p := &tablePlace{table: t, key: key, endpoint: t.make(scheme, host), open: 1}
-	p.endpoint.place = p
-	var retired *endpoint
+	p.open++
+	t.recency.MoveToFront(p.recency)
+	return p.endpoint
+}
+
+// put enters a new endpoint, unless somebody else was faster, and returns the one to use and those that have to go.
+func (t *hostTable) put(key tableKey, made *endpoint) (use *endpoint, superfluous []*endpoint) {
+	if ep := t.take(key); ep != nil {
+		return ep, []*endpoint{made}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := &tablePlace{table: t, key: key, endpoint: made, open: 1}
+	made.place = p
 	if len(t.places) >= t.size {
-		retired = t.evictLocked()
+		if evicted := t.evictLocked(); evicted != nil {
+			superfluous = append(superfluous, evicted)
+		}
 	}
-	if len(t.places) < t.size {
+	if len(t.places) < t.size && t.places[key] == nil {
 		t.places[key] = p
 		p.recency = t.recency.PushFront(p)
 	}
-	t.mu.Unlock()
-	if retired != nil {
-		t.retire(retired)
-	}
-	return p.endpoint
+	return made, superfluous
 }
 
 // evictLocked takes the least recently used endpoint without open calls out of the table; nil if all are busy.

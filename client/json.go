@@ -21,7 +21,7 @@ func GetJSON[T any](ctx context.Context, c *Client, url string) (T, error) {
 	var value T
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return value, err
+		return value, &Error{Method: http.MethodGet, Reason: ReasonInvalidRequest, Err: withoutURL(err), Report: Report{neverSent: true}}
 	}
 	req.Header.Set("Accept", "application/json")
 	resp, err := c.Do(req)

@@ -51,6 +51,12 @@ func (l *limits) stop() {
 	l.armed, l.attempt, l.progress = time.Time{}, time.Time{}, 0
 }
 
+// end switches off what bounds the rest of the call.
+func (l *limits) end() {
+	l.stop()
+	l.total = time.Time{}
+}
+
 // earlier returns the earlier of two times, where zero is never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
@@ -96,7 +102,7 @@ func (c *call) onTimer() {
 		c.endWaitLocked(cause)
 	}
 	last := c.last()
-	unread := c.status != 0 && !c.reading
+	unread := c.delivered && !c.reading
 	c.mu.Unlock()
 
 	if last != nil {
@@ -110,7 +116,7 @@ func (c *call) onTimer() {
 // abandon ends a call whose body nobody is reading: the total time is over, or the caller's context.
 func (c *call) abandon(reason Reason, cause error) {
 	c.mu.Lock()
-	if c.ended || c.reading {
+	if c.ended || c.reading || !c.delivered {
 		c.mu.Unlock() // a Read that runs ends the call itself
 		return
 	}
@@ -118,12 +124,4 @@ func (c *call) abandon(reason Reason, cause error) {
 	c.mu.Unlock()
 	c.end(reason, &Error{Reason: reason, Err: cause})
 	c.body.inner.Close()
-}
-
-// endLimits switches off what bounds the rest of the call.
-func (c *call) endLimits() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.limits.stop()
-	c.limits.total = time.Time{}
 }

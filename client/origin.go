@@ -53,7 +53,11 @@ func newOrigin(up *upstream, b *base, rules *guard, balanced bool) *origin {
 		o.byAddress = true
 		return o
 	}
-	ep := up.newEndpoint(b.url.Scheme, b.target, serverOf(b.url), rules, netip.AddrPort{})
+	ep, err := up.newEndpoint(b.url.Scheme, b.target, serverOf(b.url), rules, netip.AddrPort{})
+	if err != nil { // New has asked the proxy before, so it has changed its mind
+		o.denied = err
+		return o
+	}
 	ep.base, ep.tier = b, b.side
 	ep.seat = up.balancer.NewEndpoint(b.target.String(), ep.gate)
 	if o.denied = ep.denied; ep.denied == nil {
@@ -126,7 +130,7 @@ func (o *origin) admitLocked(r dnscache.Result, now time.Time) {
 func (o *origin) pinned(addr netip.Addr) *endpoint {
 	up, b := o.up, o.base
 	peer := netip.AddrPortFrom(addr, b.port())
-	ep := up.newEndpoint(b.url.Scheme, b.target, serverOf(b.url), o.guard, peer)
+	ep, _ := up.newEndpoint(b.url.Scheme, b.target, serverOf(b.url), o.guard, peer) // no proxy, so no error
 	ep.base, ep.tier = b, b.side
 	ep.address = &addressState{addr: addr, seen: o.answers}
 	ep.seat = up.balancer.NewEndpoint(peer.String(), ep.gate)

@@ -98,8 +98,10 @@ func (a *attempt) note(p balance.Pick) {
 // pickHost takes the endpoint of the request's own host.
 func (up *upstream) pickHost(a *attempt) *failure {
 	c := a.call
-	ep := up.hosts.acquire(c.req.URL.Scheme, c.host)
+	ep, err := up.hosts.acquire(c.req.URL.Scheme, c.host)
 	switch {
+	case err != nil:
+		return &failure{reason: ReasonConnectFailed, err: err}
 	case ep.denied != nil:
 		ep.release()
 		return &failure{reason: ReasonDenied, err: ep.denied}

@@ -76,6 +76,17 @@ func (b *requestBody) finish() {
 	b.inner.Close()
 }
 
+// end closes the body, whoever has read from it.
+func (b *requestBody) end() {
+	b.mu.Lock()
+	closed := b.closed
+	b.closed = true
+	b.mu.Unlock()
+	if !closed {
+		b.inner.Close()
+	}
+}
+
 // take gives the body up to another attempt, if nothing has been read from it.
 func (b *requestBody) take() (io.ReadCloser, bool) {
 	b.mu.Lock()
@@ -152,15 +163,32 @@ func (c *call) replayable() bool {
 	return last == nil || last.sent != nil && last.sent.unread()
 }
 
-// finishRequestBody closes the caller's body if no attempt has read from it.
-func (c *call) finishRequestBody() {
-	last := c.last()
-	switch {
-	case last == nil:
+// closeRequestBodies closes whatever bodies the call still owns: no attempt needs one any more.
+func (c *call) closeRequestBodies() {
+	if len(c.attempts) == 0 && c.buffered == nil {
 		if c.req.Body != nil {
 			c.req.Body.Close()
 		}
-	case last.sent != nil:
-		last.sent.finish()
+		return
+	}
+	for _, a := range c.attempts {
+		a.closeBody()
+	}
+}
+
+// closeBody closes what nobody else will close. The pool closes what it was handed and has read from; a signer that read
+// the body and put its own in place, and a foreign Transport, may forget it.
+func (a *attempt) closeBody() {
+	body, own := a.request.Body.(*requestBody)
+	own = own && body == a.sent
+	if a.sent != nil {
+		if own && a.handed && a.endpoint.pool != nil {
+			a.sent.finish()
+		} else {
+			a.sent.end()
+		}
+	}
+	if !own && !a.handed && a.request.Body != nil {
+		a.request.Body.Close() // the signer's
 	}
 }

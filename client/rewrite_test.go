@@ -107,7 +107,8 @@ func TestReferencesToTheBaseComeBackAsLogicalOnes(t *testing.T) {
 	for sent, want := range map[string]string{
 		"http://b.internal:8080/y/items/7?x=1#top": "https://api.example/items/7?x=1#top",
 		"http://B.internal:8080/y":                 "https://api.example/",
-		"/y/items/7":                               "/items/7",
+		"/y/items/7":                               "https://api.example/items/7",
+		"/y//evil.example/x":                       "https://api.example//evil.example/x",
 		"//b.internal:8080/y/items":                "https://api.example/items",
 		"http://b.internal:8080/y/a%2Fb":           "https://api.example/a%2Fb",
 		"items/8":                                  "items/8",

@@ -62,6 +62,9 @@ func parsePattern(text string) (hostPattern, error) {
 		return hostPattern{}, fmt.Errorf("%q is more than a host; leave out scheme, user, path and query", text)
 	}
 	host, port := splitPort(text)
+	if strings.Contains(host, ":") && !strings.HasPrefix(text, "[") {
+		return hostPattern{}, fmt.Errorf(`%q: write an IPv6 address in brackets, as in "[2001:db8::1]"`, text)
+	}
 	if err := checkPort(port); err != nil {
 		return hostPattern{}, fmt.Errorf("%q: %w", text, err)
 	}
@@ -83,10 +86,20 @@ func parsePattern(text string) (hostPattern, error) {
 	if err != nil {
 		return hostPattern{}, fmt.Errorf("%q is no host: %w", text, err)
 	}
-	if host == "" {
-		return hostPattern{}, fmt.Errorf("%q has no host", text)
+	if !plausibleHost(host) {
+		return hostPattern{}, fmt.Errorf("%q is no host: a label is empty or too long", text)
 	}
 	return hostPattern{host, port, false}, nil
+}
+
+// plausibleHost reports whether a canonical host has labels of 1 to 63 characters (RFC 1035, 2.3.4); IP addresses do.
+func plausibleHost(host string) bool {
+	for label := range strings.SplitSeq(host, ".") {
+		if label == "" || len(label) > 63 {
+			return false
+		}
+	}
+	return !strings.ContainsAny(host, " /")
 }
 
 // canonicalSuffix is canonicalHost for what follows the "*": "" or "." and a host.
@@ -95,6 +108,9 @@ func canonicalSuffix(suffix string) (string, error) {
 		return "", nil
 	}
 	host, err := canonicalHost(suffix[1:])
+	if err == nil && !plausibleHost(host) {
+		err = fmt.Errorf("a label is empty or too long")
+	}
 	return "." + host, err
 }
 

@@ -2,8 +2,8 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -12,13 +12,15 @@ import (
 // lastWord is how long Shutdown waits, after it has cancelled what still ran, for the calls to notice.
 const lastWord = time.Second
 
-// stopOnce makes Shutdown and Close one action that several may wait for.
-type stopOnce struct {
-	mu     sync.Mutex
-	begun  bool
-	hurry  context.CancelFunc // makes the one who waits stop waiting
-	done   chan struct{}
-	result error
+// A stopping makes Shutdown and Close one action that several may wait for.
+type stopping struct {
+	mu    sync.Mutex
+	done  chan struct{}      // nil: not begun
+	hurry context.CancelFunc // makes the one who waits stop waiting
+
+	// Written before done is closed.
+	cut  []string // whose calls had to be cancelled
+	left int      // how many ignored that
 }
 
 // Drain prepares the end: calls go on, new ones too, since inbound requests in flight still need them, but nothing is
@@ -56,18 +58,19 @@ func (c *Client) fitsDrain(t time.Time) bool {
 // Calling it again is safe: every caller waits for the same end and gets the same result.
 func (c *Client) Shutdown(ctx context.Context) error {
 	c.Drain()
-	c.stop.mu.Lock()
-	if c.stop.begun {
-		hurry, done := c.stop.hurry, c.stop.done
-		c.stop.mu.Unlock()
+	s := &c.stopping
+	s.mu.Lock()
+	if s.done != nil {
+		hurry, done := s.hurry, s.done
+		s.mu.Unlock()
 		defer context.AfterFunc(ctx, hurry)() // whoever is least patient decides
 		<-done
-		return c.stop.result
+		return s.result(ctx)
 	}
 	patience, hurry := context.WithCancel(ctx)
 	defer hurry()
-	c.stop.begun, c.stop.hurry, c.stop.done = true, hurry, make(chan struct{})
-	c.stop.mu.Unlock()
+	s.done, s.hurry = make(chan struct{}), hurry
+	s.mu.Unlock()
 
 	nothing := c.calls.close(ErrDraining)
 	for _, up := range c.everyUpstream() {
@@ -78,37 +81,44 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	select {
 	case <-nothing:
 	case <-patience.Done():
-		c.stop.result = c.cut(nothing, orCause(ctx))
+		s.cut = c.cut(nothing)
 	}
 	c.closePools()
-	c.calls.close(ErrClosed)
-	close(c.stop.done)
-	return c.stop.result
+	s.left = c.calls.finish()
+	close(s.done)
+	return s.result(ctx)
 }
 
-// Close is Shutdown without patience: open calls are cancelled. Afterwards calls fail with [ErrClosed].
-func (c *Client) Close() error {
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // the end of a client belongs to no call
-	cancel()
-	err := c.Shutdown(ctx)
-	if errors.Is(err, context.Canceled) {
-		return nil // that calls were cut is what was asked for
+// result is what a caller of Shutdown gets, with the error of its own context where that has ended.
+func (s *stopping) result(ctx context.Context) error {
+	if len(s.cut) == 0 {
+		return nil
 	}
-	return err
+	why := ctx.Err()
+	if why == nil {
+		why = ErrClosed // somebody else was in a hurry
+	}
+	text := strings.Join(s.cut, "; ")
+	if s.left > 0 {
+		text += fmt.Sprintf("; %d did not end", s.left)
+	}
+	return fmt.Errorf("client: shutdown cancelled calls (%s): %w", text, why)
 }
 
-// orCause is the context's error, or that of an impatient second caller.
-func orCause(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
+// Close is Shutdown without patience: open calls are cancelled. Afterwards calls fail with [ErrClosed]. It returns an error
+// only if calls ignored that and are left behind.
+func (c *Client) Close() error {
+	ctx, cancel := context.WithCancel(context.Background()) // the end of a client belongs to no call
+	cancel()
+	if err := c.Shutdown(ctx); c.stopping.left > 0 {
 		return err
 	}
-	return context.Canceled
+	return nil // that calls were cut is what was asked for
 }
 
 // cut cancels the open calls, waits a moment for them, and says whose they were.
-func (c *Client) cut(nothing <-chan struct{}, why error) error {
+func (c *Client) cut(nothing <-chan struct{}) (lines []string) {
 	now := time.Now()
-	var lines []string
 	for _, up := range c.everyUpstream() {
 		if open, oldest := c.calls.state(up, now); open > 0 {
 			lines = append(lines, fmt.Sprintf("%s: %d open, oldest %v", up.name, open, roundForPeople(oldest)))
@@ -123,23 +133,23 @@ func (c *Client) cut(nothing <-chan struct{}, why error) error {
 	case <-nothing:
 	case <-timer.C:
 	}
-	if len(lines) == 0 {
-		return nil
-	}
-	return fmt.Errorf("client: shutdown cancelled calls (%s): %w", strings.Join(lines, "; "), why)
+	return lines
 }
 
 // cut ends a call because the client ends.
 func (c *call) cut() {
 	c.mu.Lock()
-	last, unread := c.last(), c.status != 0 && !c.reading
+	last, unread, upgraded := c.last(), c.delivered && !c.reading, c.delivered && c.status == http.StatusSwitchingProtocols
 	c.endWaitLocked(ErrDraining)
 	c.mu.Unlock()
 	if last != nil {
 		last.cancel(ErrDraining)
 	}
-	if unread {
+	switch {
+	case unread:
 		c.abandon(ReasonDraining, ErrDraining)
+	case upgraded:
+		c.body.inner.Close() // no context reaches a Read of it
 	}
 }
 

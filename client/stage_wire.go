@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -22,6 +23,10 @@ func wire(a *attempt) (*http.Response, error) {
 	a.watch.rest(begin)
 	a.watch.bookWire(info, now)
 	c.limits.attempt = time.Time{}
+	if cause := context.Cause(a.ctx); err == nil && cause != nil {
+		resp.Body.Close() // it came too late: its body could not be read
+		err = cause
+	}
 	if err != nil {
 		a.endLocked(a.classify(err), now)
 		return nil, &failure{reason: a.reason, err: err}

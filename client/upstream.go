@@ -1,9 +1,11 @@
 package client
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,7 +84,7 @@ func (up *upstream) place(cfg Upstream, bases parsedBases) {
 	named := namedAddrs(cfg.Hosts, bases)
 	inside, outside := &guard{named: named}, &guard{named: named}
 	if g := up.client.guard; g != nil {
-		outside.strict, outside.allow = true, g.Allow
+		outside.strict, outside.allow = true, slices.Clone(g.Allow)
 	}
 	balanced := cfg.Policy.Balance != nil
 	var tiers [][]*origin
@@ -107,31 +109,30 @@ func (up *upstream) place(cfg Upstream, bases parsedBases) {
 	if cfg.Name == unlistedName {
 		rules = outside
 	}
-	up.hosts = newHostTable(up.client.maxUnlisted, func(scheme string, host hostPort) *endpoint {
+	up.hosts = newHostTable(up.client.maxUnlisted, func(scheme string, host hostPort) (*endpoint, error) {
 		return up.newEndpoint(scheme, host, scheme+"://"+host.String(), rules, netip.AddrPort{})
 	}, up.client.retire)
 }
 
 // newEndpoint makes an endpoint with its pool; it dials nothing. A valid pinned address is the only one that is dialled.
-func (up *upstream) newEndpoint(scheme string, target hostPort, name string, rules *guard, pinned netip.AddrPort) *endpoint {
+func (up *upstream) newEndpoint(scheme string, target hostPort, name string, rules *guard, pinned netip.AddrPort) (*endpoint, error) {
 	ep := &endpoint{name: name, transport: up.transport, gate: &gate{}}
 	ep.guardWith(up, up.policy.Breaker)
 	if addr, ok := literal(target.host); ok {
 		ep.denied = rules.check(addr)
 	}
 	if up.transport != nil {
-		return ep
+		return ep, nil
 	}
-	proxy, err := up.client.proxyFor(scheme, target)
+	proxy, err := proxyFor(up.client.proxy, scheme, target)
 	if err != nil {
-		ep.denied = err
-		return ep
+		return nil, err
 	}
 	cfg := up.conns.poolConfig()
 	cfg.Transport, cfg.Scheme, cfg.Host, cfg.Proxy = up.wires, scheme, target.String(), proxy
 	cfg.Dial = up.client.dialer(scheme, rules, up.conns, proxy != nil, pinned)
 	ep.pool = up.client.group.New(cfg)
-	return ep
+	return ep, nil
 }
 
 // seatEndpoints tells the balancer which endpoints there are.
@@ -202,17 +203,21 @@ func namedAddrs(hosts []string, bases parsedBases) []netip.Addr {
 			add(p.host)
 		}
 	}
-	for _, b := range append(append([]*base(nil), bases.internal...), bases.external...) {
+	for _, b := range bases.all() {
 		add(b.target.host)
 	}
 	return named
 }
 
-// proxyFor asks Config.Proxy about an endpoint.
-func (c *Client) proxyFor(scheme string, target hostPort) (*url.URL, error) {
-	if c.proxy == nil {
+// proxyFor asks Config.Proxy about an endpoint. Its error does not show the proxy's URL, which may hold a password.
+func proxyFor(proxy func(*http.Request) (*url.URL, error), scheme string, target hostPort) (*url.URL, error) {
+	if proxy == nil {
 		return nil, nil
 	}
 	u := &url.URL{Scheme: scheme, Host: target.String(), Path: "/"}
-	return c.proxy(&http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: make(http.Header)})
+	p, err := proxy(&http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: make(http.Header)})
+	if err != nil {
+		return nil, fmt.Errorf("choosing a proxy: %w", withoutURL(err))
+	}
+	return p, nil
 }

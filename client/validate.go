@@ -2,16 +2,19 @@ package client
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
 	"regexp"
-	"time"
 )
 
-var (
-	nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-)
+var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
 // parsedBases are the base URLs of one upstream.
 type parsedBases struct{ internal, external []*base }
+
+func (p parsedBases) all() []*base {
+	return append(p.internal[:len(p.internal):len(p.internal)], p.external...)
+}
 
 // validate finds every mistake, and returns the parsed bases of each upstream.
 func (cfg *Config) validate(m *mistakes) []parsedBases {
@@ -38,7 +41,10 @@ func (cfg *Config) validate(m *mistakes) []parsedBases {
 	checkCount(m, "DrainTimeout", cfg.DrainTimeout)
 	cfg.Unlisted.validate("Unlisted", m)
 
-	v := validation{m: m, names: make(map[string]int), hosts: make(map[hostPattern]string)}
+	if cfg.Guard != nil {
+		cfg.Guard.validate(m)
+	}
+	v := validation{m: m, proxy: cfg.Proxy, names: make(map[string]int), hosts: make(map[hostPattern]string)}
 	bases := make([]parsedBases, len(cfg.Upstreams))
 	for i := range cfg.Upstreams {
 		bases[i] = v.upstream(i, &cfg.Upstreams[i], cfg)
@@ -61,6 +67,7 @@ type validation struct {
 	m     *mistakes
 	names map[string]int
 	hosts map[hostPattern]string // path of the field that has it
+	proxy func(*http.Request) (*url.URL, error)
 }
 
 func (v *validation) upstream(i int, u *Upstream, cfg *Config) parsedBases {
@@ -68,13 +75,11 @@ func (v *validation) upstream(i int, u *Upstream, cfg *Config) parsedBases {
 	v.name(path+".Name", i, u.Name)
 	v.patterns(path+".Hosts", u.Hosts)
 	bases := v.bases(path, u)
-	all := append(append([]*base(nil), bases.internal...), bases.external...)
+	all := bases.all()
 	if u.PreserveHost && len(all) == 0 {
 		v.m.addf(path+".PreserveHost", "has no effect without a base URL; add Internal or External, or remove it")
 	}
-	if u.ServerName != "" && len(all) > 0 && !anyScheme(all, "https") {
-		v.m.addf(path+".ServerName", "has no effect without an https base URL")
-	}
+	v.serverName(path+".ServerName", u.ServerName, all)
 	if u.Transport != nil {
 		switch {
 		case u.Policy.Conns != nil:
@@ -87,6 +92,9 @@ func (v *validation) upstream(i int, u *Upstream, cfg *Config) parsedBases {
 		}
 	}
 	u.Policy.validate(path+".Policy", v.m)
+	if c := u.Policy.Conns; c != nil && c.UserTimeout > 0 && cfg.Dial != nil {
+		v.m.addf(path+".Policy.Conns.UserTimeout", "has no effect with Config.Dial, which makes the sockets; remove one of them")
+	}
 	if c := u.Policy.Conns; c != nil && c.Protocol == H2C && anyScheme(all, "https") {
 		v.m.addf(path+".Policy.Conns.Protocol", "H2C is HTTP/2 without TLS, but a base URL has https; use Auto, or http bases")
 	}
@@ -94,6 +102,16 @@ func (v *validation) upstream(i int, u *Upstream, cfg *Config) parsedBases {
 		v.m.add(path+".Signer", s.Validate())
 	}
 	return bases
+}
+
+func (v *validation) serverName(path, name string, all []*base) {
+	switch host, err := canonicalHost(name); {
+	case name == "":
+	case !anyScheme(all, "https"):
+		v.m.addf(path, "has no effect without an https base URL")
+	case err != nil || !plausibleHost(host):
+		v.m.addf(path, "%q is no host name; write it as it stands in the certificate, without scheme and port", name)
+	}
 }
 
 func (v *validation) name(path string, i int, name string) {
@@ -146,6 +164,9 @@ func (v *validation) bases(path string, u *Upstream) parsedBases {
 				continue
 			}
 			seen[key] = field
+			if _, err := proxyFor(v.proxy, b.url.Scheme, b.target); err != nil {
+				v.m.add(field, err)
+			}
 			parsed = append(parsed, b)
 		}
 		return parsed
@@ -208,22 +229,20 @@ func checkCount[T ~int64 | ~int](m *mistakes, path string, value T) {
 }
 
 func (c *Conns) validate(path string, m *mistakes) {
-	for field, value := range map[string]int{
-		"MaxConns": c.MaxConns, "MaxIdle": c.MaxIdle, "MinIdle": c.MinIdle,
-		"MaxStreams": c.MaxStreams, "MaxWaiters": c.MaxWaiters, "DialLimit": c.DialLimit,
-	} {
-		checkCount(m, path+"."+field, value)
-	}
-	for field, value := range map[string]time.Duration{
-		"DialTimeout": c.DialTimeout, "IdleTimeout": c.IdleTimeout, "DrainTime": c.DrainTime, "PingTimeout": c.PingTimeout,
-	} {
-		checkCount(m, path+"."+field, value)
-	}
-	for field, value := range map[string]time.Duration{
-		"MaxWait": c.MaxWait, "MaxAge": c.MaxAge, "PingAfter": c.PingAfter, "UserTimeout": c.UserTimeout,
-	} {
-		checkOrNone(m, path+"."+field, value)
-	}
+	checkCount(m, path+".MaxConns", c.MaxConns)
+	checkCount(m, path+".MaxIdle", c.MaxIdle)
+	checkCount(m, path+".MinIdle", c.MinIdle)
+	checkCount(m, path+".MaxStreams", c.MaxStreams)
+	checkCount(m, path+".MaxWaiters", c.MaxWaiters)
+	checkCount(m, path+".DialLimit", c.DialLimit)
+	checkOrNone(m, path+".MaxWait", c.MaxWait)
+	checkCount(m, path+".DialTimeout", c.DialTimeout)
+	checkCount(m, path+".IdleTimeout", c.IdleTimeout)
+	checkOrNone(m, path+".MaxAge", c.MaxAge)
+	checkCount(m, path+".DrainTime", c.DrainTime)
+	checkOrNone(m, path+".PingAfter", c.PingAfter)
+	checkCount(m, path+".PingTimeout", c.PingTimeout)
+	checkOrNone(m, path+".UserTimeout", c.UserTimeout)
 	checkOrNone(m, path+".DrainBytes", c.DrainBytes)
 	limit := orDefault(c.MaxConns, 256)
 	if c.MaxIdle > limit {
@@ -238,10 +257,29 @@ func (c *Conns) validate(path string, m *mistakes) {
 	if c.PingTimeout > 0 && c.PingAfter == none {
 		m.addf(path+".PingTimeout", "has no effect with PingAfter -1; remove one of them")
 	}
+	if c.Protocol == HTTP1 && (c.MaxStreams > 0 || c.PingAfter > 0) {
+		m.addf(path+".Protocol", "HTTP1 has neither streams nor pings, so MaxStreams and PingAfter have no effect; remove them")
+	}
 	if c.Protocol > H2C {
 		m.addf(path+".Protocol", "%d is no protocol; use client.Auto, client.HTTP1 or client.H2C", c.Protocol)
 	}
 	if c.TLS != nil && c.TLS.ServerName != "" {
 		m.addf(path+".TLS.ServerName", "is overruled; set Upstream.ServerName, or leave it to the base URL's host")
+	}
+}
+
+// validate finds prefixes that no address falls under when it is compared: IPv4 ones must be written as such, and link-local
+// addresses stay refused.
+func (g *Guard) validate(m *mistakes) {
+	for i, p := range g.Allow {
+		path := fmt.Sprintf("Guard.Allow[%d]", i)
+		switch {
+		case !p.IsValid():
+			m.addf(path, "is no prefix; write one such as netip.MustParsePrefix(\"10.0.0.0/8\")")
+		case p.Addr().Is4In6():
+			m.addf(path, "%v has no effect: write it as an IPv4 prefix", p)
+		case p.Addr().IsLinkLocalUnicast():
+			m.addf(path, "%v has no effect: name a link-local address as a base URL or a host of an upstream", p)
+		}
 	}
 }
