@@ -54,7 +54,7 @@ type Event struct {
 	Expires  time.Time     // of the answer; zero if it never does, or there was none
 	Lifetime time.Duration // of the answer, at receipt
 	Next     time.Time     // the next try; zero if none is planned
-	Rule     string        // by which rule it is planned: ahead, retry, expired, cold, unchanged, fatal
+	Rule     string        // by which rule it is planned: ahead, retry, expired, cold, unchanged, fatal, poll
 	Failures int           // in a row, this one included; 0 after a success
 	Err      error         // with OutcomeError and OutcomeFatal, as readers get it
 

@@ -20,11 +20,29 @@ var fatalCodes = []string{
 	"UnrecognizedClientException",
 }
 
-// isFatal reports whether err carries one of the codes.
-func isFatal(err error) bool {
+// rejectionCodes are the error codes by which a service says that the credentials themselves are no longer good. A wrong
+// signature or a lack of permission is none of them: others would fare no better.
+var rejectionCodes = []string{
+	"ExpiredToken",
+	"ExpiredTokenException",
+	"InvalidClientTokenId",
+	"InvalidToken",
+	"RequestExpired",
+	"UnrecognizedClientException",
+}
+
+func isFatal(err error) bool { return slices.Contains(fatalCodes, codeOf(err)) }
+
+func rejects(code string) bool { return slices.Contains(rejectionCodes, code) }
+
+// codeOf returns the error code that an AWS client found in an answer, empty for other errors.
+func codeOf(err error) string {
 	coded, ok := errors.AsType[interface {
 		error
 		ErrorCode() string
 	}](err)
-	return ok && slices.Contains(fatalCodes, coded.ErrorCode())
+	if !ok {
+		return ""
+	}
+	return coded.ErrorCode()
 }

@@ -49,6 +49,9 @@ func (c *core[T]) Delay(t fresh.Try) time.Duration {
 	}
 	p.ended = c.ended
 	d, rule := delay(p, uniform)
+	if t.State == fresh.Valid && c.source.poll > 0 {
+		d, rule = c.source.poll, rulePoll // the loop asks; internal/fresh does not, for a value that is good
+	}
 	e.Next, e.Rule, e.Failures = now.Add(d), rule, t.Failures
 	if t.Err == nil {
 		e.recovered, c.failing = c.failing, 0

@@ -39,6 +39,7 @@ const (
 	ruleCold      = "cold"      // a failure, no value
 	ruleUnchanged = "unchanged" // the same value came back
 	ruleFatal     = "fatal"     // a fatal failure, the value still good
+	rulePoll      = "poll"      // a file that had changed was no good; it is read again when polled
 )
 
 // position is what the delay before the next try depends on.

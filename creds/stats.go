@@ -27,7 +27,7 @@ type Stats struct {
 	Receipts []Receipt     // the last 8, oldest first
 
 	Next time.Time // the next try; zero if none is planned
-	Rule string    // by which rule: ahead, retry, expired, cold, unchanged, fatal
+	Rule string    // by which rule: ahead, retry, expired, cold, unchanged, fatal, poll
 
 	LastSuccess time.Time // of the newest answer without error
 	LastError   error     // the newest, also after a success; nil if there was none
