@@ -16,6 +16,7 @@ const (
 type warmth struct {
 	wants []*warmWant
 	used  time.Time // last check-out; the pool's birth counts as one
+	quiet bool      // nothing is dialled ahead any more
 	after time.Time // MinIdle asks for nothing before: a spare connection has ended unused
 }
 
@@ -37,7 +38,7 @@ func (p *Pool) wantWarmLocked(now time.Time) bool {
 	if len(p.warm.wants) > 0 {
 		return true
 	}
-	return p.ready.len+p.gate.warming < p.cfg.MinIdle && now.Sub(p.warm.used) < warmFor &&
+	return !p.warm.quiet && p.ready.len+p.gate.warming < p.cfg.MinIdle && now.Sub(p.warm.used) < warmFor &&
 		!now.Before(p.warm.after) && !p.group.full.Load()
 }
 
@@ -78,7 +79,7 @@ func (p *Pool) warmDoneLocked(w *warmWant, c *conn, err error, now time.Time) {
 // renewLocked asks for the replacement of a connection that has nearly reached its age limit, unless another one is free: no
 // call should have to wait for it later.
 func (p *Pool) renewLocked(c *conn, now time.Time) {
-	if c.renewing || p.draining || c.agePercent(now) < renewAtAge {
+	if c.renewing || p.draining || p.warm.quiet || c.agePercent(now) < renewAtAge {
 		return
 	}
 	for n := p.ready.head; n != nil; n = n.next {
@@ -89,6 +90,17 @@ func (p *Pool) renewLocked(c *conn, now time.Time) {
 	c.renewing = true
 	p.warm.wants = append(p.warm.wants, &warmWant{old: c})
 	p.gateLocked(now)
+}
+
+// Quiet stops all dials that nobody waits for, MinIdle's and those for replacements, for good: the process is about to end.
+func (p *Pool) Quiet() {
+	p.mu.Lock()
+	p.warm.quiet = true
+	h1 := p.h1
+	p.mu.Unlock()
+	if h1 != nil {
+		h1.Quiet()
+	}
 }
 
 // Prewarm dials, through the gate, until n connections are open, and returns when the dials have ended. The error is that of
