@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http/httptrace"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -120,13 +119,12 @@ func TestRacePassesBlackHoles_tailscale2519_incus2753(t *testing.T) {
 		n.BlackHole("10.0.0.1:80")
 		n.BlackHole("10.0.0.2:80")
 		w.dns.Script("api.example.com", "A", reply(300, "10.0.0.1", "10.0.0.2", "10.0.0.3"))
-		before := runtime.NumGoroutine()
 		if got, d := n.connect(t, "api.example.com:80"); got != "10.0.0.3:80" || d != 500*time.Millisecond {
 			t.Errorf("%s after %v, want the good one after 500 ms", got, d)
 		}
 		n.wantOrder(t, "10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80")
-		if n.open != 0 || runtime.NumGoroutine() > before+1 { // the record's timers have none
-			t.Errorf("%d connections open, %d goroutines, %d before", n.open, runtime.NumGoroutine(), before)
+		if left := ours(); n.open != 0 || len(left) > 0 {
+			t.Errorf("%d connections open, goroutines left: %v", n.open, left)
 		}
 
 		if _, d := n.connect(t, "api.example.com:80"); d != 0 {

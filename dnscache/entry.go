@@ -86,6 +86,7 @@ func (e *entry) join(f family) (*walk, candidate) {
 	r.joined = r.value.Peek().Tries + 1
 	if w := e.walk; w != nil && (w.promised[f] || !w.delivered[f]) {
 		w.promised[f], w.taken[f] = false, true
+		e.forgetLocked(w)
 		return w, candidate{}
 	}
 	if e.memo.valid(time.Now()) {
@@ -104,6 +105,7 @@ func (e *entry) rejoin(f family, found finding) *walk {
 	r.alone = false
 	if w := e.walk; w != nil && w.promised[f] {
 		w.promised[f], w.taken[f] = false, true
+		e.forgetLocked(w)
 		return w
 	}
 	if !found.kind.negative() || !r.holdsAddrs() {
@@ -119,6 +121,18 @@ func (e *entry) startWalkLocked(f family, seed finding) *walk {
 	w.taken[f], w.seed, w.seeded = true, seed, f
 	e.runLocked(w)
 	return w
+}
+
+// forgetLocked lets go of a walk that has nothing more to give.
+func (e *entry) forgetLocked(w *walk) {
+	for _, f := range e.core.cfg.asked {
+		if !w.delivered[f] || w.promised[f] {
+			return
+		}
+	}
+	if e.walk == w {
+		e.walk = nil
+	}
 }
 
 // runLocked starts a walk. It asks for both families, so both have a flight: one that began a moment later on its own

@@ -117,14 +117,14 @@ func (e *entry) explain(x *Explanation) {
 
 func (r *record) infoLocked(s *fresh.Snapshot[*answer], now time.Time) FamilyInfo {
 	info := FamilyInfo{
-		Family: r.f.public(), Stage: s.State.String(), Server: r.last.server, Failures: r.failures,
+		Family: r.f.public(), Stage: s.State.String(), Server: r.server, Failures: r.failures,
 		Asking: !s.Since.IsZero(),
 	}
-	switch k := r.last.kind; {
-	case k == hasAddrs:
+	switch {
+	case r.lastErr != nil:
+		info.Outcome = r.lastErr.Error()
+	case r.asked:
 		info.Outcome = "addresses"
-	case r.last.err != nil:
-		info.Outcome = r.last.err.Error()
 	}
 	if a := s.Value; a != nil {
 		end := a.end
@@ -136,7 +136,7 @@ func (r *record) infoLocked(s *fresh.Snapshot[*answer], now time.Time) FamilyInf
 	if s.Next.After(now) {
 		info.NextTry = s.Next
 	}
-	if r.hold.active() {
+	if r.hold != nil {
 		info.HeldFor = max(1, now.Sub(r.hold.since))
 	}
 	return info

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -185,3 +186,16 @@ func reply(ttl uint32, addrs ...string) sortietest.DNSReply {
 
 // contains reports whether a message of configuration, which is made to be read, holds text.
 func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }
+
+// ours waits until the bubble rests, and returns the stacks of goroutines that run code of the package and not of its
+// tests.
+func ours() (out []string) {
+	synctest.Wait()
+	buf := make([]byte, 1<<20)
+	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(stack, "sortie/dnscache.") && !strings.Contains(stack, "dnscache_test.") {
+			out = append(out, stack)
+		}
+	}
+	return out
+}

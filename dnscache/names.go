@@ -81,6 +81,9 @@ func literal(name string) (netip.Addr, bool) {
 			return netip.Addr{}, false
 		}
 	}
+	if last := len(name) - 1; last < 0 || !strings.Contains(name, ":") && (name[last] < '0' || name[last] > '9') {
+		return netip.Addr{}, false // as most names: ParseAddr would allocate an error
+	}
 	addr, err := netip.ParseAddr(name)
 	return addr.Unmap(), err == nil
 }

@@ -37,14 +37,11 @@ func (e *entry) reread(ctx context.Context) (*snapshot, error) {
 	rd.arrive(ctx, s)
 	for rd.pending(s) && !e.dead.Load() {
 		change := e.change()
-		if s = e.snap.Load(); !rd.pending(s) {
-			break
-		}
-		select {
-		case <-change:
+		if s = e.snap.Load(); rd.pending(s) && !e.dead.Load() {
+			if err := await(ctx, change, time.Time{}); err != nil {
+				return nil, err
+			}
 			s = e.snap.Load()
-		case <-ctx.Done():
-			return nil, ctx.Err()
 		}
 	}
 	s, err, _ := rd.give(s)
@@ -70,34 +67,40 @@ func (rd *reading) settle(ctx context.Context, s *snapshot) (*snapshot, error, b
 	rd.arrive(ctx, s)
 	rd.e.waiters.Add(1)
 	defer rd.e.waiters.Add(-1)
-	var timer *time.Timer
 	for {
+		if _, wait := rd.wait(s); !wait {
+			return rd.give(s)
+		}
 		change := rd.e.change()
 		s = rd.e.snap.Load()
 		until, wait := rd.wait(s)
 		if !wait {
-			if timer != nil {
-				timer.Stop()
-			}
 			return rd.give(s)
 		}
 		rd.waited = true
-		var late <-chan time.Time
-		if !until.IsZero() {
-			if timer == nil {
-				timer = time.NewTimer(0)
-			}
-			timer.Reset(time.Until(until))
-			late = timer.C
-		}
-		select {
-		case <-change:
-		case <-late:
-		case <-ctx.Done():
+		if err := await(ctx, change, until); err != nil {
 			rd.e.core.stats.misses.Add(1)
-			return nil, ctx.Err(), false
+			return nil, err, false
 		}
+		s = rd.e.snap.Load()
 	}
+}
+
+// await returns when change is closed or until has come, if it is not zero; or with the error of ctx.
+func await(ctx context.Context, change <-chan struct{}, until time.Time) error {
+	var late <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-change:
+	case <-late:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 // wait reports whether the reader has something to wait for, and until when if there is a bound.

@@ -20,21 +20,22 @@ type record struct {
 	alone     bool   // a flight asks without a walk
 	joined    uint64 // the last flight that has decided whether it does, counted from 1
 	lost      bool
-	hold      hold
-	last      finding // for Explain
+	hold      *hold // nil: none
+
+	// for Explain
+	lastErr error // why the last question brought no address
+	server  string
+	asked   bool
 }
 
 // hold is the time in which DNS denies a name that had addresses, and they are kept: the answer to "resolver healthy,
-// zone emptied by mistake". The zero hold is none.
+// zone emptied by mistake".
 type hold struct {
 	since  time.Time // of the first denial
 	last   time.Time // of the newest
 	before time.Time // of the one before
 	asked  int
-	denial finding
 }
-
-func (h *hold) active() bool { return !h.since.IsZero() }
 
 const (
 	// rareAfter failures in a row, a family beside a good one is asked only every rareEvery.
@@ -117,7 +118,7 @@ func (r *record) take(found finding, other sibling) fresh.Outcome[*answer] {
 }
 
 func (r *record) takeLocked(found finding, other sibling, now time.Time) (fresh.Outcome[*answer], []Event) {
-	r.last = found
+	r.lastErr, r.server, r.asked = found.err, found.server, true
 	switch {
 	case found.kind == hasAddrs:
 		events := r.settle(now, nil)
@@ -138,10 +139,10 @@ func (r *record) settle(now time.Time, events []Event) []Event {
 	if r.lost {
 		events = append(events, r.event(EventFamilyBack, now, nil))
 	}
-	if r.hold.active() {
+	if r.hold != nil {
 		events = append(events, r.event(EventHoldEnded, now, nil))
 	}
-	r.failures, r.lost, r.hold = 0, false, hold{}
+	r.failures, r.lost, r.hold = 0, false, nil
 	return events
 }
 
@@ -150,7 +151,7 @@ func (r *record) denied(found finding, other sibling, now time.Time) (fresh.Outc
 	r.failures = 0
 	c := r.e.core
 	if other != otherGood && r.holdsAddrs() && c.cfg.hold > 0 {
-		if !r.holdLocked(found, now) {
+		if !r.holdLocked(now) {
 			err := &findingError{finding: found, held: true, delay: max(minDenials, ladder(r.hold.asked+1))}
 			out := fresh.Outcome[*answer]{Err: err}
 			if r.hold.asked == 1 {
@@ -169,15 +170,13 @@ func (r *record) denied(found finding, other sibling, now time.Time) (fresh.Outc
 }
 
 // holdLocked counts a denial, and reports whether the hold is over.
-func (r *record) holdLocked(found finding, now time.Time) bool {
-	h := &r.hold
-	if !h.active() {
-		*h = hold{since: now, last: now}
-	} else {
-		h.before, h.last = h.last, now
+func (r *record) holdLocked(now time.Time) bool {
+	if r.hold == nil {
+		r.hold = &hold{since: now}
 	}
+	h := r.hold
+	h.before, h.last = h.last, now
 	h.asked++
-	h.denial = found
 	return now.Sub(h.since) >= r.e.core.cfg.hold && h.asked > 1 && h.last.Sub(h.before) >= minDenials
 }
 
@@ -205,7 +204,7 @@ func (r *record) failed(found finding, other sibling, now time.Time) (fresh.Outc
 func (r *record) endHold() {
 	now := time.Now()
 	r.e.mu.Lock()
-	if !r.hold.active() {
+	if r.hold == nil {
 		r.e.mu.Unlock()
 		return
 	}

@@ -71,16 +71,31 @@ type testHooks struct {
 // answer.
 func (r *Resolver) Lookup(ctx context.Context, name string) (Result, error) {
 	if c := r.state.Load(); c != nil {
-		if e, ok := c.names.Load(name); ok {
-			e := e.(*entry)
-			if s := e.snap.Load(); s.flags == 0 {
-				e.hits.n.Add(1)
+		if s := c.hit(name); s != nil {
+			return Result{s}, nil
+		}
+		if key, ok := canonical(name); ok && key != name { // another spelling
+			if s := c.hit(key); s != nil {
 				return Result{s}, nil
 			}
 		}
 	}
 	s, _, err := r.lookup(ctx, name, 0)
 	return Result{s}, err
+}
+
+// hit returns the answer for a canonical name that is in memory, complete and in its time, else nil.
+func (c *core) hit(name string) *snapshot {
+	e, ok := c.names.Load(name)
+	if !ok {
+		return nil
+	}
+	s := e.(*entry).snap.Load()
+	if s.flags != 0 {
+		return nil
+	}
+	e.(*entry).hits.n.Add(1)
+	return s
 }
 
 // lookup is Lookup where it is no plain hit. The entry is nil for a literal.

@@ -59,6 +59,7 @@ func (w *walk) deliver(f family, found finding, other sibling) {
 	w.delivered[f], w.found[f], w.other[f] = true, found, other
 	fetched := w.promised[f] || w.taken[f]
 	close(w.done[f])
+	w.e.forgetLocked(w)
 	w.e.mu.Unlock()
 	if !fetched {
 		r := w.e.recs[f]
