@@ -33,7 +33,9 @@ func (c *Client) Drain() {
 	c.drainEnd.Store(time.Now().Add(c.drainFor).UnixNano())
 	for _, up := range c.everyUpstream() {
 		for _, ep := range up.endpoints() {
-			_ = ep
+			if ep.pool != nil {
+				ep.pool.Quiet()
+			}
 		}
 	}
 }
