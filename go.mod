@@ -4,6 +4,8 @@ go 1.26.0
 
 require golang.org/x/net v0.62.0
 
+require golang.org/x/text v0.43.0 // indirect
+
 require (
 	github.com/aws/aws-sdk-go-v2 v1.48.0
 	github.com/aws/aws-sdk-go-v2/credentials v1.21.0
@@ -16,5 +18,5 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/sts v1.52.0
 	github.com/aws/smithy-go v1.28.9
 	github.com/sony/gobreaker/v2 v2.4.0
-	golang.org/x/sync v0.25.0 // indirect
+	golang.org/x/sync v0.25.0
 )

@@ -94,7 +94,7 @@ func ExampleResolver_Watch() {
 	res := &dnscache.Resolver{DialDNS: dns.DialContext}
 	defer res.Close()
 
-	told := make(chan dnscache.Update)
+	told := make(chan dnscache.Update, 16)
 	unwatch := res.Watch("shop.example", func(u dnscache.Update) { told <- u })
 	u := <-told
 	unwatch()
