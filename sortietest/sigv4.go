@@ -2,6 +2,7 @@ package sortietest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -155,7 +156,9 @@ func canonicalOf(r *http.Request, a *authorization) (c canonicalRequest, err err
 	}
 	path, query := target(r)
 	c.method, c.uri, c.signed = r.Method, uriOf(path, a.service), strings.Join(a.headers, ";")
-	c.query = strings.Join(slices.Sorted(slices.Values(pairs(query))), "&")
+	parameters := pairs(query)
+	slices.SortFunc(parameters, byNameThenValue)
+	c.query = strings.Join(parameters, "&")
 	c.headers = headersOf(r, a.headers, r.Host)
 	return c, nil
 }
@@ -241,6 +244,13 @@ func pairs(query string) (out []string) {
 		out = append(out, reencoded(name)+"="+reencoded(value))
 	}
 	return out
+}
+
+// byNameThenValue orders encoded parameters as signatures do: names first, so that "a=1" comes before "a-b=1".
+func byNameThenValue(a, b string) int {
+	an, av, _ := strings.Cut(a, "=")
+	bn, bv, _ := strings.Cut(b, "=")
+	return cmp.Or(strings.Compare(an, bn), strings.Compare(av, bv))
 }
 
 func reencoded(s string) string {
