@@ -29,6 +29,7 @@ type attempt struct {
 	sent       *requestBody // nil: no body, or one that needs no watching
 	ownsHeader bool         // the header map is not the caller's any more
 	handed     bool         // the wire has got the request
+	timer      *time.Timer  // of a hedge: its time limit
 	watch      stopwatch    // its own time, from the pick to the headers
 
 	// Guarded by call.mu once the attempt has been sent.
@@ -64,11 +65,18 @@ func (a *attempt) begin() error {
 	if c.ending != nil {
 		a.cancel(c.ending)
 	}
-	if limit := c.limits.perAttempt; limit > 0 {
-		c.limits.attempt = now.Add(limit)
+	if limit := c.limits.perAttempt; limit > 0 && a.kind != KindHedge {
+		c.limits.attempt, c.limits.limited = now.Add(limit), a
 	}
 	c.armLocked(now)
 	return err
+}
+
+// limitTime gives a second attempt beside another one a time limit of its own.
+func (a *attempt) limitTime(limit time.Duration) {
+	if limit > 0 {
+		a.timer = time.AfterFunc(limit, func() { a.cancel(ErrAttemptTimeout) })
+	}
 }
 
 // build makes the request that is sent. It shares the caller's header map as long as nobody has to write to it.

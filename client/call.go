@@ -31,33 +31,34 @@ type call struct {
 	prev, next *call // in the upstream's list of open calls, while entered; guarded by openCalls.mu
 	entered    bool
 
-	mu          sync.Mutex // the caller, a second reader or closer, the timer and ReportOf may meet
-	watch       stopwatch
-	limits      limits
-	attempts    []*attempt // in order; the last one is the one that runs
-	inline      [1]*attempt
-	slot        *limit.Limit  // held; nil: none
-	queued      time.Duration // in the limit's queue
-	queueLength int           // on entry
-	shadow      []string
-	kind        Kind          // of the next attempt
-	waited      time.Duration // before it
-	moves       int
-	stopped     Stopped
-	ending      error                   // what will end the call: the total time, or the client's end
-	wake        context.CancelCauseFunc // ends a wait; nil outside one
-	panicked    bool                    // an endpoint was picked in panic
-	buffered    []byte                  // the request's body, read ahead to be sent again
-	answer      *attempt                // whose response the caller has; nil before
-	received    int64                   // bytes of the body
-	reading     bool                    // inside Read
-	status      int
-	delivered   bool // the response is the caller's, and c.body with it
-	ended       bool
-	endedAt     time.Time
-	reason      Reason
-	unclosed    bool
-	failure     *Error // what ended the call, for readers that come later
+	mu               sync.Mutex // the caller, a second reader or closer, the timer and ReportOf may meet
+	watch            stopwatch
+	limits           limits
+	attempts         []*attempt // in order; the last one is the one that runs
+	inline           [1]*attempt
+	slot             *limit.Limit  // held; nil: none
+	queued           time.Duration // in the limit's queue
+	queueLength      int           // on entry
+	shadow           []string
+	kind             Kind          // of the next attempt
+	waited           time.Duration // before it
+	moves            int
+	stopped          Stopped
+	ending           error                   // what will end the call: the total time, or the client's end
+	wake             context.CancelCauseFunc // ends a wait; nil outside one
+	panicked         bool                    // an endpoint was picked in panic
+	hedged, hedgeWon bool
+	buffered         []byte   // the request's body, read ahead to be sent again
+	answer           *attempt // whose response the caller has; nil before
+	received         int64    // bytes of the body
+	reading          bool     // inside Read
+	status           int
+	delivered        bool // the response is the caller's, and c.body with it
+	ended            bool
+	endedAt          time.Time
+	reason           Reason
+	unclosed         bool
+	failure          *Error // what ended the call, for readers that come later
 }
 
 type callKey struct{}
@@ -216,7 +217,7 @@ func (c *call) reportLocked(r *Report) {
 	}
 	r.Duration, r.Account = now.Sub(c.start), watch.account
 	r.Ended, r.Reason, r.Status, r.Unclosed = c.ended, c.reason, c.status, c.unclosed
-	r.Panic = c.panicked
+	r.Panic, r.Hedged, r.HedgeWon = c.panicked, c.hedged, c.hedgeWon
 	r.Stopped, r.QueueWait, r.QueueLength, r.Shadow = c.stopped, c.queued, c.queueLength, c.shadow
 	if !c.ended {
 		r.Reason = statusReason(c.status)

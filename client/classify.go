@@ -85,6 +85,8 @@ func (c *call) contextReason(cause error) Reason {
 		return ReasonBodyStalled
 	case ErrDraining:
 		return ReasonDraining
+	case errLost:
+		return ReasonLocalReset
 	}
 	return ReasonCanceled
 }

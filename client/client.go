@@ -32,13 +32,13 @@ type Client struct {
 	dial        func(ctx context.Context, network, address string) (net.Conn, error)
 	onCall      func(Report)
 
-	group    *pool.Group
-	calls    openCalls
-	draining atomic.Bool
-	drainEnd atomic.Int64 // when what began before Drain should have ended, in nanoseconds of the Unix epoch; 0 before Drain
-	drainFor time.Duration
-	retired  sync.WaitGroup // endpoints that are being closed
-	stopping stopping
+	group      *pool.Group
+	calls      openCalls
+	draining   atomic.Bool
+	drainEnd   atomic.Int64 // when what began before Drain should have ended, in nanoseconds of the Unix epoch; 0 before Drain
+	drainFor   time.Duration
+	background sync.WaitGroup // endpoints that are being closed, attempts beside others
+	stopping   stopping
 }
 
 var _ http.RoundTripper = (*Client)(nil)
@@ -170,16 +170,21 @@ func (c *call) deliver(resp *http.Response) {
 		c.limits.end() // the connection lives as long as its two ends want
 	}
 	c.armLocked(time.Now())
+	ending := c.ending
 	c.mu.Unlock()
 
+	_, kept := resp.Body.(*discardedBody)
 	switch w, writable := resp.Body.(io.Writer); {
-	case resp.Body == http.NoBody:
+	case resp.Body == http.NoBody, kept && ending != nil: // what is in memory needs no more time
 		c.succeed()
 	case upgraded && writable:
 		resp.Body = &upgradedBody{&c.body, w}
 	default:
 		c.body.watchContext()
 		resp.Body = &c.body
+		if ending != nil {
+			c.abandon(c.contextReason(ending), ending)
+		}
 	}
 }
 
@@ -204,5 +209,5 @@ func (c *Client) everyUpstream() []*upstream {
 
 // retire closes an endpoint that no table holds any more, in the background: closing a connection can wait for its peer.
 func (c *Client) retire(ep *endpoint) {
-	c.retired.Go(ep.close)
+	c.background.Go(ep.close)
 }

@@ -42,12 +42,8 @@ func TestFiftyWorkersNeedNoMoreConnectionsThanWorkers_httplb(t *testing.T) {
 				})
 			}
 			workers.Wait()
-			limit := 50
-			if name == "HTTP/2" {
-				limit = 1
-			}
-			if s := server.Stats(); s.Requests != 2000 || s.Conns > limit {
-				t.Errorf("%d requests over %d connections, want at most %d", s.Requests, s.Conns, limit)
+			if s := server.Stats(); s.Requests != 2000 || s.Conns > 50 {
+				t.Errorf("%d requests over %d connections", s.Requests, s.Conns)
 			}
 			settled(t, c)
 		})

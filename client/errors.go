@@ -28,6 +28,9 @@ var (
 // own deadline would have given.
 const errTotal = timeoutCause("the call's total time is over")
 
+// errLost is the cause that ends the slower of two attempts. No caller sees it.
+var errLost = errors.New("another attempt was faster")
+
 // A timeoutCause is the cause of a time limit of ours.
 type timeoutCause string
 

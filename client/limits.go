@@ -14,7 +14,9 @@ type limits struct {
 	armed time.Time // when the timer fires; zero = not armed
 
 	total      time.Time     // zero: none, or the caller's own deadline comes first
+	totalOver  bool          // it has been acted upon
 	attempt    time.Time     // end of the one that runs; zero: none, or its headers have arrived
+	limited    *attempt      // whose end that is
 	perAttempt time.Duration // 0 = none
 	progress   time.Duration // of one Read; 0 = none
 	readSince  time.Time     // start of the Read that runs; zero: none runs
@@ -22,7 +24,10 @@ type limits struct {
 
 // due returns when the first limit will be over, and zero if none runs.
 func (l *limits) due() time.Time {
-	due := earlier(l.total, l.attempt)
+	due := l.attempt
+	if !l.totalOver {
+		due = earlier(l.total, due)
+	}
 	if !l.readSince.IsZero() && l.progress > 0 {
 		due = earlier(due, l.readSince.Add(l.progress))
 	}
@@ -33,7 +38,7 @@ func (l *limits) due() time.Time {
 func (l *limits) over(now time.Time) error {
 	passed := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {
-	case passed(l.total):
+	case !l.totalOver && passed(l.total):
 		return errTotal
 	case passed(l.attempt):
 		return ErrAttemptTimeout
@@ -101,12 +106,23 @@ func (c *call) onTimer() {
 	if cause == errTotal {
 		c.endWaitLocked(cause)
 	}
-	last := c.last()
+	ending := c.attempts // by the total, all
+	switch cause {
+	case ErrAttemptTimeout:
+		ending = []*attempt{c.limits.limited}
+		c.limits.attempt = time.Time{}
+	case ErrBodyStalled:
+		ending = []*attempt{c.answer}
+		c.limits.readSince = time.Time{}
+	default:
+		c.limits.totalOver = true
+	}
 	unread := c.delivered && !c.reading
+	c.armLocked(now)
 	c.mu.Unlock()
 
-	if last != nil {
-		last.cancel(cause)
+	for _, a := range ending {
+		a.cancel(cause)
 	}
 	if unread {
 		c.abandon(ReasonDeadline, cause)

@@ -12,6 +12,7 @@ type CallOptions struct {
 	Attempt    time.Duration // instead of Timeout.Attempt; −1 is no limit
 	HashKey    string        // the key by which Rendezvous chooses an endpoint
 	NoRetry    bool          // make one attempt, whatever Retry says
+	NoHedge    bool          // make no second attempt, whatever Hedge says
 	Idempotent Choice        // whether the request may be sent again although the server may have seen it
 }
 
@@ -35,6 +36,7 @@ func WithCall(ctx context.Context, opts CallOptions) context.Context {
 	opts.Attempt = orDefault(opts.Attempt, outer.Attempt)
 	opts.HashKey = orDefault(opts.HashKey, outer.HashKey)
 	opts.NoRetry = opts.NoRetry || outer.NoRetry
+	opts.NoHedge = opts.NoHedge || outer.NoHedge
 	opts.Idempotent = orDefault(opts.Idempotent, outer.Idempotent)
 	return context.WithValue(ctx, callOptionsKey{}, opts)
 }

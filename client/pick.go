@@ -75,6 +75,14 @@ func (up *upstream) untried(c *call) bool {
 	return up.balancer.HasUntried(&q)
 }
 
+// untriedForHedge is untried for a second attempt, which suspects and probes do not serve.
+func (up *upstream) untriedForHedge(c *call) bool {
+	var room [4]*balance.Endpoint
+	q := up.query(c, room[:0])
+	q.Hedge = true
+	return up.balancer.HasUntried(&q)
+}
+
 // note keeps what the pick says beside the endpoint.
 func (a *attempt) note(p balance.Pick) {
 	if p.Wish == balance.Again {

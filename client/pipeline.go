@@ -16,8 +16,7 @@ import (
 //	limit      stage_limit.go     one slot per call, held until the body ends. Below deadline, because the wait for a slot
 //	                              is the call's time; above retry, because retries need no slot of their own.
 //	retry      stage_retry.go     attempts, and the waits between them, within the upstream's budget.
-//	hedge                         a second attempt while the first one is slow. Below retry, whose attempts it doubles. Not
-//	                              built yet.
+//	hedge      stage_hedge.go     a second attempt while the first one is slow. Below retry, whose attempts it doubles.
 //	pick       stage_pick.go      an endpoint, and with it an attempt: context, time limit, and the one clone of the
 //	                              request. Below retry and hedge, so that each attempt can go elsewhere.
 //	sign       stage_sign.go      credentials and date, fresh for each attempt, on what is really sent.
@@ -41,7 +40,7 @@ type trier func(*attempt) (*http.Response, error)
 func pipeline(up *upstream) sender {
 	try := trier(wire)
 	try = withSigner(up.signer, try)
-	send := withPick(up, try)
+	send := withHedge(up, up.hedge, try)
 	send = withRetry(up.retry, send)
 	send = withLimit(up.limit, send)
 	send = withDeadline(up.timeout, send)

@@ -14,10 +14,11 @@ type Policy struct {
 	Timeout *Timeout // nil: the caller's context is the only limit
 	Limit   *Limit   // nil: any number of calls at a time
 	Retry   *Retry   // nil: each call is one attempt
+	Hedge   *Hedge   // nil: a slow attempt is waited for
 	Breaker *Breaker // nil: an endpoint that fails is asked all the same
 	Eject   *Eject   // nil: an endpoint that fails keeps its share
 	Balance *Balance // nil: the bases in the order listed, each one endpoint whose name is resolved anew for each connection
-	Budget  Budget   // what retries may cost; it is never off
+	Budget  Budget   // what retries and hedges may cost; it is never off
 	Conns   *Conns   // nil: the defaults of Conns
 }
 
@@ -96,6 +97,15 @@ type Retry struct {
 	// IdempotencyHeader, if not empty, is the header in which POST and PATCH requests get a random key, the same for all
 	// attempts of a call, unless they carry one. The server must know it: such requests count as idempotent.
 	IdempotencyHeader string
+}
+
+// Hedge makes a second attempt, at another endpoint, when the first has brought no headers for a while; the first acceptable
+// answer wins. Only calls that are idempotent and can be sent again are hedged. Zero fields are the defaults.
+type Hedge struct {
+	ExtraLoad float64       // hedges per call, at most. Default 0.05
+	Delay     time.Duration // when the second attempt is made. Zero: when only ExtraLoad of all attempts take that long, as measured
+	Min       time.Duration // earliest time for it where it is measured. Default 10 ms
+	Shadow    bool          // send nothing, and list in Report.Shadow when a second attempt would have been made
 }
 
 // Budget bounds what retries add to an upstream's load: a share of the calls, over a window, and a few per second besides, so

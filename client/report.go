@@ -40,10 +40,11 @@ type Report struct {
 	BytesSent     int64 // request bytes written, as far as the connection knows; an estimate on HTTP/2
 	BytesReceived int64 // body bytes the caller has read
 
-	Moves    int // attempts made because an endpoint could not be reached
-	Retries  int // attempts made after a wait
-	Attempts []Attempt
-	Account  Account // where the time went; its phases add up to Duration
+	Moves            int  // attempts made because an endpoint could not be reached
+	Hedged, HedgeWon bool // a second attempt was made beside a slow one, and brought the answer
+	Retries          int  // attempts made after a wait
+	Attempts         []Attempt
+	Account          Account // where the time went; its phases add up to Duration
 
 	neverSent bool
 }

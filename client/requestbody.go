@@ -145,7 +145,7 @@ func (c *call) nextBody() (io.ReadCloser, error) {
 	if last == nil {
 		return c.req.Body, nil
 	}
-	if last.sent != nil {
+	if last.sent != nil && c.kind != KindHedge { // whose predecessor still runs
 		if inner, ok := last.sent.take(); ok {
 			return inner, nil
 		}

@@ -30,6 +30,11 @@ const (
 // maxMoves is how often a call may go on to another endpoint because one could not be reached at all.
 const maxMoves = 3
 
+// defaultStatuses are the answers worth repeating. 500 is not: it is mostly deterministic.
+var defaultStatuses = [...]int{
+	http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+}
+
 // A retryPolicy is a Retry with its defaults filled in.
 type retryPolicy struct {
 	attempts   int
@@ -45,8 +50,7 @@ func (r *Retry) compile() *retryPolicy {
 	}
 	statuses := r.Statuses
 	if statuses == nil {
-		statuses = []int{http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusBadGateway,
-			http.StatusServiceUnavailable, http.StatusGatewayTimeout}
+		statuses = defaultStatuses[:]
 	}
 	return &retryPolicy{
 		attempts: orDefault(r.Attempts, 3),
@@ -64,6 +68,14 @@ func (b Budget) compile(now time.Time) *budget.Budget {
 	return budget.New(budget.Config{
 		Percent: orDefault(b.Percent, 20), PerSecond: max(orDefault(b.PerSecond, 10), 0), Window: orDefault(b.Window, 10*time.Second),
 	}, now)
+}
+
+// repeats reports whether an answer is worth repeating.
+func (up *upstream) repeats(status int) bool {
+	if up.retry != nil {
+		return slices.Contains(up.retry.statuses, status)
+	}
+	return slices.Contains(defaultStatuses[:], status)
 }
 
 // prepare makes a call fit for more than one attempt.

@@ -141,11 +141,11 @@ func (c *Client) cut(nothing <-chan struct{}) (lines []string) {
 // cut ends a call because the client ends.
 func (c *call) cut() {
 	c.mu.Lock()
-	last, unread, upgraded := c.last(), c.delivered && !c.reading, c.delivered && c.status == http.StatusSwitchingProtocols
+	attempts, unread, upgraded := c.attempts, c.delivered && !c.reading, c.delivered && c.status == http.StatusSwitchingProtocols
 	c.endWaitLocked(ErrDraining)
 	c.mu.Unlock()
-	if last != nil {
-		last.cancel(ErrDraining)
+	for _, a := range attempts {
+		a.cancel(ErrDraining)
 	}
 	switch {
 	case unread:
@@ -160,7 +160,7 @@ func (c *Client) closePools() {
 	for _, up := range c.everyUpstream() {
 		up.close()
 	}
-	c.retired.Wait()
+	c.background.Wait()
 	c.group.Close()
 	if c.ownResolver {
 		c.resolver.Close()

@@ -2,44 +2,76 @@ package client
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/sortie-go/sortie/metrics"
 )
 
-// withPick chooses an endpoint and makes an attempt there. It waits for nothing; it gives the stages below an attempt whose
-// request is complete but for credentials.
+// withPick chooses an endpoint and makes an attempt there. It waits for nothing but the first answer of DNS; it gives the
+// stages below an attempt whose request is complete but for credentials.
 func withPick(up *upstream, try trier) sender {
 	return func(c *call) (*http.Response, error) {
-		if len(c.attempts) == 0 && up.budget != nil {
-			up.budget.Deposit(c.start)
-		}
-		a := c.newAttempt()
-		if f := up.pick(a); f != nil {
-			return nil, f
-		}
-		if err := a.begin(); err != nil {
-			defer a.release()
-			return nil, a.fails(ReasonRequestBody, err)
+		a, err := up.start(c)
+		if err != nil {
+			return nil, err
 		}
 		resp, err := try(a)
 		c.settle(a)
-		if err != nil {
-			a.release()
-			return nil, err
-		}
-		c.answer = a
-		up.headerTime.observe(a.watch.last.Sub(a.start))
-		return resp, nil
+		return up.outcome(a, resp, err)
 	}
+}
+
+// start picks an endpoint and begins an attempt there.
+func (up *upstream) start(c *call) (*attempt, error) {
+	if len(c.attempts) == 0 {
+		up.deposit(c.start)
+	}
+	a := c.newAttempt()
+	if f := up.pick(a); f != nil {
+		return nil, f
+	}
+	if err := a.begin(); err != nil {
+		defer a.release()
+		return nil, a.fails(ReasonRequestBody, err)
+	}
+	return a, nil
+}
+
+// deposit pays a call into the accounts that its extra attempts are paid from.
+func (up *upstream) deposit(now time.Time) {
+	if up.budget != nil {
+		up.budget.Deposit(now)
+	}
+	if up.hedge != nil {
+		up.hedge.engine.Deposit(now)
+	}
+}
+
+// outcome hands on what an attempt has brought, and lets go of one that failed.
+func (up *upstream) outcome(a *attempt, resp *http.Response, err error) (*http.Response, error) {
+	took := a.watch.last.Sub(a.start)
+	if up.hedge != nil && a.handed {
+		up.hedge.engine.Observe(took, a.watch.last)
+	}
+	if err != nil {
+		a.release()
+		return nil, err
+	}
+	a.call.answer = a
+	up.headerTime.observe(took)
+	return resp, nil
 }
 
 // settle books the attempt's time to the call: the call was in the attempt's phases.
 func (c *call) settle(a *attempt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if a.number == 1 {
+	switch {
+	case a.kind == KindHedge:
+		c.watch.book(metrics.PhaseHedgeWait, a.start)
+	case a.number == 1:
 		c.watch.rest(a.start)
-	} else if a.start.After(c.watch.last) {
+	case a.start.After(c.watch.last):
 		c.watch.book(metrics.PhaseBackoff, a.start) // the draining of what was discarded included
 	}
 	for p, d := range a.watch.account.All() {

@@ -22,7 +22,12 @@ func wire(a *attempt) (*http.Response, error) {
 	a.info = info
 	a.watch.rest(begin)
 	a.watch.bookWire(info, now)
-	c.limits.attempt = time.Time{}
+	if c.limits.limited == a {
+		c.limits.attempt = time.Time{}
+	}
+	if a.timer != nil {
+		a.timer.Stop()
+	}
 	if cause := context.Cause(a.ctx); err == nil && cause != nil {
 		resp.Body.Close() // it came too late: its body could not be read
 		err = cause

@@ -29,6 +29,7 @@ type upstream struct {
 	conns        Conns
 	limit        *limitPolicy   // nil: off
 	retry        *retryPolicy   // nil: off
+	hedge        *hedgePolicy   // nil: off
 	budget       *budget.Budget // nil: nothing spends it
 	headerTime   headerTime
 	signer       Signer
@@ -57,7 +58,8 @@ func newUpstream(c *Client, cfg Upstream, bases parsedBases) *upstream {
 	}
 	now := time.Now()
 	up.limit = cfg.Policy.Limit.compile(up.timeout)
-	if up.retry != nil {
+	up.hedge = cfg.Policy.Hedge.compile(now)
+	if up.retry != nil || up.hedge != nil {
 		up.budget = cfg.Policy.Budget.compile(now)
 	}
 	if up.transport == nil {

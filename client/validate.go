@@ -40,6 +40,10 @@ func (cfg *Config) validate(m *mistakes) []parsedBases {
 	}
 	checkCount(m, "DrainTimeout", cfg.DrainTimeout)
 	cfg.Unlisted.validate("Unlisted", m)
+	if cfg.Unlisted.Balance != nil {
+		m.addf("Unlisted.Balance", "has no effect: unlisted hosts have no base URLs; remove it")
+	}
+	cfg.Unlisted.single("Unlisted", m)
 
 	if cfg.Guard != nil {
 		cfg.Guard.validate(m)
@@ -94,6 +98,19 @@ func (v *validation) upstream(i int, u *Upstream, cfg *Config) parsedBases {
 	u.Policy.validate(path+".Policy", v.m)
 	if c := u.Policy.Conns; c != nil && c.UserTimeout > 0 && cfg.Dial != nil {
 		v.m.addf(path+".Policy.Conns.UserTimeout", "has no effect with Config.Dial, which makes the sockets; remove one of them")
+	}
+	if len(all) == 0 && u.Policy.Balance != nil {
+		v.m.addf(path+".Policy.Balance", "has no effect without a base URL; add Internal or External, or remove it")
+	}
+	if len(all) < 2 && u.Policy.Balance == nil || len(all) == 0 {
+		u.Policy.single(path+".Policy", v.m)
+	}
+	switch {
+	case u.SpillFactor == 0 || u.SpillFactor == none && len(u.Internal) > 0 && len(u.External) > 0:
+	case len(u.Internal) == 0 || len(u.External) == 0:
+		v.m.addf(path+".SpillFactor", "has no effect unless both Internal and External are given")
+	case u.SpillFactor < 1:
+		v.m.addf(path+".SpillFactor", "%v is below 1; use 0 for the default of 1.4 or -1 for never", u.SpillFactor)
 	}
 	if c := u.Policy.Conns; c != nil && c.Protocol == H2C && anyScheme(all, "https") {
 		v.m.addf(path+".Policy.Conns.Protocol", "H2C is HTTP/2 without TLS, but a base URL has https; use Auto, or http bases")
@@ -189,10 +206,11 @@ func (p *Policy) validate(path string, m *mistakes) {
 	}
 	if p.Retry != nil {
 		p.Retry.validate(path+".Retry", p.Timeout, m)
-	} else if p.Budget != (Budget{}) {
-		m.addf(path+".Budget", "has no effect without Retry, which alone spends it; add Retry or remove it")
+	} else if p.Budget != (Budget{}) && p.Hedge == nil {
+		m.addf(path+".Budget", "has no effect without Retry or Hedge, which spend it; add one or remove it")
 	}
 	p.Budget.validate(path+".Budget", m)
+	p.validateProtection(path, m)
 	if p.Conns != nil {
 		p.Conns.validate(path+".Conns", m)
 	}

@@ -1,0 +1,153 @@
+package client
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/sortie-go/sortie/internal/hedge"
+)
+
+// hedgePolicy is a Hedge at work.
+type hedgePolicy struct {
+	engine *hedge.Hedge
+	shadow bool
+}
+
+func (h *Hedge) compile(now time.Time) *hedgePolicy {
+	if h == nil {
+		return nil
+	}
+	return &hedgePolicy{hedge.New(h.engine(), now), h.Shadow}
+}
+
+func (h *Hedge) engine() hedge.Config {
+	return hedge.Config{
+		ExtraLoad: orDefault(h.ExtraLoad, 0.05), Delay: h.Delay, Min: orDefault(h.Min, 10*time.Millisecond), Shadow: h.Shadow,
+	}
+}
+
+// mayHedge reports whether a second attempt is possible at all, as far as the call itself decides it.
+func (c *call) mayHedge() bool {
+	if c.opts.NoHedge || c.client.draining.Load() || !c.idempotent() {
+		return false
+	}
+	if hasBody(c.req) && c.req.GetBody == nil && c.buffered == nil {
+		return false // the first attempt has the body
+	}
+	attempts := 2
+	if c.up.retry != nil && !c.opts.NoRetry {
+		attempts = c.up.retry.attempts
+	}
+	return c.counted() < attempts
+}
+
+// A hedgeRace is an attempt and the second one made because it is slow. Each runs on a goroutine of its own, which the client
+// waits for at its end.
+type hedgeRace struct {
+	up    *upstream
+	call  *call
+	try   trier
+	delay time.Duration
+	legs  chan leg // room for both: nobody blocks
+
+	mu   sync.Mutex
+	over bool // a leg that comes in now has lost
+}
+
+// A leg is the outcome of one of the two.
+type leg struct {
+	a        *attempt
+	resp     *http.Response
+	err      error
+	panicked any
+}
+
+// run makes one leg's attempt.
+func (r *hedgeRace) run(a *attempt) {
+	r.call.client.background.Go(func() {
+		l := leg{a: a}
+		func() {
+			defer func() { l.panicked = recover() }() // it goes on where the caller is
+			l.resp, l.err = r.try(a)
+		}()
+		r.mu.Lock()
+		lost := r.over
+		if !lost {
+			r.legs <- l
+		}
+		r.mu.Unlock()
+		if lost {
+			l.discard()
+		}
+	})
+}
+
+// discard ends a leg that is not the call's answer.
+func (l leg) discard() {
+	if l.resp != nil {
+		keep(l.resp, l.a)
+	}
+	l.a.over()
+}
+
+// acceptable reports whether the leg wins: nobody would want it repeated.
+func (r *hedgeRace) acceptable(l leg) bool {
+	return l.err == nil && l.panicked == nil && !r.up.repeats(l.resp.StatusCode)
+}
+
+// second starts the second leg, if everything still speaks for it. It is due while the first one runs.
+func (r *hedgeRace) second() *attempt {
+	c, h := r.call, r.up.hedge
+	now := time.Now()
+	if !c.mayHedge() {
+		return nil
+	}
+	if h.shadow {
+		if r.up.untriedForHedge(c) && h.engine.Try(now, r.up.budget) {
+			c.wouldHave("hedge: a second attempt")
+		}
+		return nil
+	}
+	if !r.up.untriedForHedge(c) || !h.engine.Try(now, r.up.budget) {
+		return nil
+	}
+	c.kind, c.waited = KindHedge, r.delay
+	a, err := r.up.start(c)
+	if err != nil {
+		return nil
+	}
+	a.limitTime(c.limits.perAttempt)
+	r.run(a)
+	return a
+}
+
+// finish ends the race: whoever comes in from now on has lost. The other, if it still runs, is broken off; on HTTP/1, where
+// that costs a connection, only after a while.
+func (r *hedgeRace) finish(other *attempt) {
+	r.mu.Lock()
+	r.over = true
+	r.mu.Unlock()
+	for {
+		select {
+		case l := <-r.legs:
+			l.discard()
+			continue
+		default:
+		}
+		break
+	}
+	if other == nil {
+		return
+	}
+	if r.call.answeredOverHTTP2() {
+		other.cancel(errLost)
+		return
+	}
+	time.AfterFunc(hedge.Patience(r.delay), func() { other.cancel(errLost) })
+}
+
+// answeredOverHTTP2 reports whether the call's connections are such that breaking an attempt off costs none.
+func (c *call) answeredOverHTTP2() bool {
+	return c.answer != nil && c.answer.info.Proto == "HTTP/2.0"
+}
