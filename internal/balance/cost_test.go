@@ -76,6 +76,28 @@ func TestFailureNeverLowersTheCost(t *testing.T) {
 	}
 }
 
+func TestEndpointThatGoesOnFailingQuicklyStaysAsDearAsItWas_fasthttp865(t *testing.T) {
+	f := newField(t, balance.Config{}, 2, 0)
+	ep := f.primary[0]
+	f.observe(ep, balance.OK, 50*ms)
+	for range 600 {
+		f.pass(100 * ms)
+		f.observe(ep, balance.Failed, ms)
+	}
+	if got := f.cost(ep); got < 45*ms {
+		t.Errorf("after a minute of failures in 1 ms the cost is %v, want 50 ms", got)
+	}
+}
+
+func TestLateReadingOfTheClockIsHarmless(t *testing.T) {
+	f := newField(t, balance.Config{}, 2, 0)
+	ep, late := f.primary[0], f.now
+	f.pass(10 * time.Second)
+	f.observe(ep, balance.OK, 50*ms)
+	ep.Observe(balance.Observation{Outcome: balance.OK, Time: 50 * ms}, late)
+	f.expectCost(ep, 50*ms)
+}
+
 func TestLostHedgeIsALowerBound(t *testing.T) {
 	f := newField(t, balance.Config{}, 2, 0)
 	ep := f.primary[0]

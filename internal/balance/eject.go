@@ -55,7 +55,7 @@ func (ep *Endpoint) causeLocked(o Outcome, e *Eject, t int64) Cause {
 		return ByRelapse
 	case e.Connect > 0 && ep.runs.dials >= e.Connect:
 		return ByConnect
-	case e.Consecutive > 0 && ep.runs.eject >= e.Consecutive:
+	case e.Consecutive > 0 && ep.runs.failures >= e.Consecutive:
 		return ByConsecutive
 	}
 	return 0
@@ -84,9 +84,8 @@ func (b *Balancer) ejectLocked(ep *Endpoint, why Ejection, t int64) {
 	out.forgive = until + int64(e.Interval)
 
 	why.Endpoint, why.At, why.For = ep, b.time(t), time.Duration(length)
-	why.Times, why.InRow, why.Shadow = out.times, ep.runs.eject, e.Shadow
+	why.Times, why.InRow, why.Shadow = out.times, ep.runs.failures, e.Shadow
 	out.last = why
-	ep.runs.eject, ep.runs.dials = 0, 0
 	ep.ejected.Store(until)
 	if !e.Shadow {
 		ep.ramp.Store(until)

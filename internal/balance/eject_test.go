@@ -258,6 +258,22 @@ func TestTimeGrowsWithEachEjectionAndIsForgiven(t *testing.T) {
 	eject(5, 30*time.Second)
 }
 
+// What was not ejected only because others are gets no forgiveness for that.
+func TestUnhealthyIntervalsAreNotForgiven(t *testing.T) {
+	f := newWarm(t, ruled(func(e *balance.Eject) { e.Margin, e.Base, e.MaxTime, e.MaxPercent = 0.3, 12*time.Second, time.Hour, 25 }), 4, 0)
+	f.interval(0)
+	f.interval(20, 1, 0, 0, 0)
+	f.pass(14500 * ms)
+	f.warm(f.primary[0])
+	f.interval(20, 0.9, 1, 0, 0) // another one takes the only place
+	if out := f.ejected(); len(out) != 1 || out[f.primary[1]].Ejected == 0 {
+		t.Fatalf("ejected %v", out)
+	}
+	if got := f.Stats(f.now).Endpoints[0].Times; got != 1 {
+		t.Errorf("%d ejections not forgiven, want 1", got)
+	}
+}
+
 func TestEjectionTimesAreSpread(t *testing.T) {
 	shortest, longest := time.Hour, time.Duration(0)
 	for range 300 {
@@ -303,7 +319,7 @@ func TestEndOfAnEjectionIsASlowStart(t *testing.T) {
 
 func TestAllUnhealthyIsAPanicAndNotAnOutage_istio20135(t *testing.T) {
 	for _, picker := range pickers {
-		f := newWarm(t, balance.Config{Picker: picker, Eject: &ejecting}, 5, 0)
+		f := newWarm(t, balance.Config{Picker: picker, SlowStart: slowStart, Eject: &ejecting}, 5, 0)
 		for range 3 {
 			for _, ep := range f.primary {
 				f.fail(ep, 5)
@@ -324,7 +340,7 @@ func TestAllUnhealthyIsAPanicAndNotAnOutage_istio20135(t *testing.T) {
 		shares := f.shares(1000, keys)
 		for _, ep := range f.primary {
 			share := shares[ep]
-			if shut := f.breakers[ep].shut; shut != (share == 0) {
+			if shut := f.breakers[ep].shut; shut && share > 0 || !shut && share < 0.25 {
 				t.Errorf("%v: share %.3f, breaker open: %v", picker, share, shut)
 			}
 		}
@@ -372,6 +388,9 @@ func TestShadowEjectsNobodyAndTells(t *testing.T) {
 	if would != 50 {
 		t.Errorf("%d of 100 picks went to the endpoint, want its full share", would)
 	}
+	f.pass(40 * time.Second) // nor is it in slow start when that would have ended
+	near(t, "afterwards", draws, shareOf(f, f.primary[0]), 0.5)
+	f.pass(-40 * time.Second)
 	if s := f.ejected()[f.primary[0]]; !s.Ejection.Shadow {
 		t.Errorf("%+v", s)
 	}

@@ -72,7 +72,6 @@ func (ep *Endpoint) countLocked(o Outcome, t int64) {
 	}
 	ep.interval.failed++
 	ep.runs.failures++
-	ep.runs.eject++
 	if d := suspicion(ep.runs.failures); d > 0 {
 		ep.suspect.Store(t + int64(d))
 	}

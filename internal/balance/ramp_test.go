@@ -165,6 +165,23 @@ func TestSetThatIsNewAsAWholeHasNeitherGateNorRamp(t *testing.T) {
 	}
 }
 
+func TestFirstOfANewSetToAnswerHoldsNobodyBack(t *testing.T) {
+	for _, picker := range pickers {
+		f := newField(t, ramping(picker), 4, 0)
+		f.warm(f.primary[0])
+		for i := range 40 {
+			f.pick(keys(i))
+		}
+		sum := 0
+		for _, ep := range f.primary[1:] {
+			sum += ep.Pending()
+		}
+		if sum < 10 && picker != balance.PeakEWMA { // which waits for their first answers anyway
+			t.Errorf("%v: %d of 40 pending at three of four", picker, sum)
+		}
+	}
+}
+
 func TestEndpointThatComesBackKeepsWhatItLearnt(t *testing.T) {
 	f := newWarm(t, ramping(balance.PeakEWMA), 3, 0)
 	gone := f.primary[0]

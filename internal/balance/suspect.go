@@ -11,8 +11,7 @@ const (
 // runs are failures in a row.
 type runs struct {
 	failures int // since the last success
-	eject    int // likewise, and since the last ejection
-	dials    int // of them the failed dials with nothing else between
+	dials    int // failed dials, with nothing else between
 }
 
 // suspicion is how long others are preferred after so many failures in a row. It doubles with each: a quick failure makes

@@ -11,10 +11,10 @@ func TestSuspicionDoublesUntilASuccess(t *testing.T) {
 	f := newWarm(t, balance.Config{}, 2, 0)
 	ep := f.primary[0]
 	suspect := func() time.Duration { return f.Stats(f.now).Endpoints[0].Suspect }
-	for i, want := range []time.Duration{0, 1, 2, 4, 8, 10, 10} {
+	for i, want := range []float64{0, 1, 2, 4, 8, 10, 10} {
 		f.fail(ep, 1)
-		if got := suspect(); got != want*time.Second {
-			t.Errorf("after %d failures suspect for %v, want %v s", i+1, got, int(want))
+		if got := suspect(); got != seconds(want) {
+			t.Errorf("after %d failures suspect for %v, want %v s", i+1, got, want)
 		}
 	}
 	f.fail(ep, 1000) // no shift overflows

@@ -75,6 +75,9 @@ func TestCallsFromOutsideNeverComeIn(t *testing.T) {
 		}
 		p.Endpoint.Release()
 	}
+	if s := f.Stats(f.now); !s.Panic[balance.Secondary] || s.Panic[balance.Primary] {
+		t.Errorf("%+v", s)
+	}
 	if p := f.pick(balance.Query{}); p.Panic {
 		t.Errorf("%+v: the first tier bears it all", p)
 	}
@@ -132,5 +135,9 @@ func TestViewOfTheTiersIsRenewedTenTimesASecond(t *testing.T) {
 	f.pass(time.Second)
 	if p := f.pick(balance.Query{}); p.Tier != balance.Primary {
 		t.Errorf("%+v after the breakers closed", p)
+	}
+	f.Set(nil, f.secondary)
+	if p := f.pick(balance.Query{}); p.Wish != balance.Fresh || p.Tier != balance.Secondary {
+		t.Errorf("%+v at once after the set has changed", p)
 	}
 }
