@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -161,6 +163,28 @@ func TestLoopbackUnderPlainTransport(t *testing.T) {
 	wg.Wait()
 	if n := len(dns.Questions()); n != 2 {
 		t.Errorf("%d questions for 20 connections", n)
+	}
+}
+
+func TestLoopbackConnectHooksAreCalledOnce(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	r := resolverOn(t)
+	var starts, ends atomic.Int32
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		ConnectStart: func(string, string) { starts.Add(1) },
+		ConnectDone:  func(string, string, error) { ends.Add(1) },
+	})
+	c, err := r.DialContext(ctx, "tcp", ln.Addr().String()) // by a net.Dialer, which would call them, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if starts.Load() != 1 || ends.Load() != 1 {
+		t.Errorf("%d starts, %d ends", starts.Load(), ends.Load())
 	}
 }
 

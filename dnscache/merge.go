@@ -21,7 +21,9 @@ func (e *entry) merge() *snapshot {
 	}
 	if len(s.addrs) == 0 {
 		s.flags = s.flags&flagDue | flagError | flagWait
-		s.err = e.errorOf(s)
+		if !s.asking() { // one family's denial is no news while the other is on its way
+			s.err = e.errorOf(s)
+		}
 		return s
 	}
 	for _, f := range e.core.cfg.asked {
@@ -114,7 +116,17 @@ func (s *snapshot) waitUntil(limit time.Time) (until time.Time) {
 	return until
 }
 
-// errorOf says why there is no address, or nil while it is being found out.
+// asking reports whether a family is being asked for.
+func (s *snapshot) asking() bool {
+	for _, fs := range s.recs {
+		if fs != nil && !fs.Since.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// errorOf says why there is no address, nil if nobody has asked.
 func (e *entry) errorOf(s *snapshot) *Error {
 	var worst *finding
 	var retry time.Time

@@ -183,7 +183,7 @@ func staleCause(s *snapshot) error {
 func (rd *reading) failure(s *snapshot) error {
 	e := rd.e
 	err := s.err
-	if len(s.addrs) > 0 { // too old for this reader
+	if err == nil { // too old for this reader, or being asked for again
 		err = e.errorOf(s)
 	}
 	if err == nil {
