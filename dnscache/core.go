@@ -2,6 +2,7 @@ package dnscache
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -90,7 +91,7 @@ func (c *core) lookup(ctx context.Context, name string, maxStale time.Duration) 
 			s, err := c.pass(ctx, name)
 			return s, nil, err
 		}
-		if s, err, again := e.read(ctx, maxStale); !again {
+		if s, err := e.read(ctx, maxStale); !errors.Is(err, errGone) {
 			return s, e, err
 		}
 	}
@@ -105,10 +106,10 @@ func (c *core) pass(ctx context.Context, name string) (*snapshot, error) {
 		}
 		defer c.work.Done()
 		e := newEntry(c, name)
-		s, err, again := e.read(c.ctx, 0)
+		s, err := e.read(c.ctx, 0)
 		e.stop()
 		e.wait()
-		if again || c.isClosed() {
+		if c.isClosed() {
 			return nil, newError(name, Closed, "", ErrClosed, time.Time{})
 		}
 		return s, err

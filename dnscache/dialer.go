@@ -89,7 +89,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	if err == nil {
 		return conn, nil
 	}
-	if op, ok := err.(*net.OpError); ok && op.Op == "dial" {
+	if op, ok := err.(*net.OpError); ok && op.Op == "dial" { //nolint:errorlint // that of Wire itself, not one inside another error
 		return nil, op
 	}
 	return nil, &net.OpError{Op: "dial", Net: network, Addr: addr, Err: err}

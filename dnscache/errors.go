@@ -95,6 +95,12 @@ type findingError struct {
 	delay time.Duration // before the next try
 }
 
+// asFinding returns the finding in an error of a record's flight, nil if the error is none of DNS.
+func asFinding(err error) *findingError {
+	e, _ := errors.AsType[*findingError](err)
+	return e
+}
+
 func (e *findingError) Error() string { return e.err.Error() }
 func (e *findingError) Unwrap() error { return e.err }
 

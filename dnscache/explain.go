@@ -189,16 +189,16 @@ func (x Explanation) String() string {
 }
 
 func marks(r Result) string {
-	var out string
+	var b strings.Builder
 	for _, m := range []struct {
 		set  bool
 		mark string
 	}{{r.Stale(), ", stale"}, {r.Held(), ", held"}, {r.Partial(), ", partial"}} {
 		if m.set {
-			out += m.mark
+			b.WriteString(m.mark)
 		}
 	}
-	return out
+	return b.String()
 }
 
 func (f FamilyInfo) write(b *strings.Builder) {

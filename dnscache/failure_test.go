@@ -61,9 +61,9 @@ func TestFailureIsCachedAndBacksOff_rsdnscache13(t *testing.T) {
 			time.Sleep(time.Until(e.RetryAt) + time.Millisecond)
 			w.fails("api.example.com")
 		}
-		want := []time.Duration{1, 2, 4, 8, 16, 30, 30}
-		for i := range want {
-			want[i] *= time.Second
+		var want []time.Duration
+		for _, s := range []int{1, 2, 4, 8, 16, 30, 30} {
+			want = append(want, time.Duration(s)*time.Second)
 		}
 		if !slices.Equal(gaps, want) {
 			t.Errorf("gaps %v, want %v", gaps, want)

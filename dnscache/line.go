@@ -3,10 +3,10 @@ package dnscache
 import "sync"
 
 // line hands values to a function one after the other, from one goroutine at a time that runs only while there are some.
-// Whoever adds a value never waits. When max values wait, the oldest is dropped.
+// Whoever adds a value never waits. When room values wait, the oldest is dropped.
 type line[T any] struct {
 	core *core
-	max  int
+	room int
 	fn   func(T)
 
 	mu      sync.Mutex
@@ -16,8 +16,8 @@ type line[T any] struct {
 	dropped int
 }
 
-func newLine[T any](c *core, max int, fn func(T)) *line[T] {
-	return &line[T]{core: c, max: max, fn: fn}
+func newLine[T any](c *core, room int, fn func(T)) *line[T] {
+	return &line[T]{core: c, room: room, fn: fn}
 }
 
 func (l *line[T]) add(v T) {
@@ -26,7 +26,7 @@ func (l *line[T]) add(v T) {
 	if l.stopped {
 		return
 	}
-	if len(l.waiting) >= l.max {
+	if len(l.waiting) >= l.room {
 		l.waiting = l.waiting[1:]
 		l.dropped++
 	}

@@ -55,7 +55,7 @@ func (e *entry) mergeFamily(s *snapshot, f family) {
 	if fs.Aged {
 		s.flags |= flagStale
 	}
-	if err, ok := fs.Err.(*findingError); ok && err.held {
+	if err := asFinding(fs.Err); err != nil && err.held {
 		s.flags |= flagHeld
 	}
 }
@@ -140,8 +140,8 @@ func (e *entry) errorOf(s *snapshot) *Error {
 	}
 	for _, f := range e.core.cfg.asked {
 		fs := s.recs[f]
-		switch err, ok := fs.Err.(*findingError); {
-		case ok:
+		switch err := asFinding(fs.Err); {
+		case err != nil:
 			note(&err.finding, fs.Next)
 		case fs.Err != nil:
 			note(&finding{kind: failing, err: fs.Err}, fs.Next)

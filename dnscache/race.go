@@ -215,7 +215,7 @@ func (r *race) blamed() net.Addr {
 // failure is the error of a race that nobody won, which run ended with cause.
 func (r *race) failure(cause error, name string) error {
 	err := cause
-	if r.first != nil && (cause == errAllFailed || isTimeout(cause) && isTimeout(r.first.err)) {
+	if r.first != nil && (errors.Is(cause, errAllFailed) || isTimeout(cause) && isTimeout(r.first.err)) {
 		err = r.first.err // with nothing but silence, the first timeout says as much as the last
 	}
 	if len(r.tried) < 2 {

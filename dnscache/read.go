@@ -2,6 +2,7 @@ package dnscache
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -16,11 +17,14 @@ type reading struct {
 	started  bool // it started a flight itself
 }
 
-// read returns what the reader gets: a snapshot with addresses, or an error. It waits no longer than ctx. With again the
-// entry was taken out of use meanwhile, and the name has to be looked up anew.
-func (e *entry) read(ctx context.Context, maxStale time.Duration) (s *snapshot, err error, again bool) {
+// errGone tells a reader that the entry was taken out of use meanwhile: the name has to be looked up anew.
+var errGone = errors.New("dnscache: entry is out of use")
+
+// read returns what the reader gets: a snapshot with addresses, or an error, which may be errGone. It waits no longer than
+// ctx.
+func (e *entry) read(ctx context.Context, maxStale time.Duration) (*snapshot, error) {
 	rd := &reading{e: e, maxStale: maxStale}
-	s = e.snap.Load()
+	s := e.snap.Load()
 	due := s.flags&flagDue != 0
 	rd.inHand = len(s.addrs) > 0 || s.err != nil && !due
 	if due {
@@ -44,8 +48,7 @@ func (e *entry) reread(ctx context.Context) (*snapshot, error) {
 			s = e.snap.Load()
 		}
 	}
-	s, err, _ := rd.give(s)
-	return s, err
+	return rd.give(s)
 }
 
 func (rd *reading) arrive(ctx context.Context, s *snapshot) {
@@ -60,7 +63,7 @@ func (rd *reading) arrive(ctx context.Context, s *snapshot) {
 	}
 }
 
-func (rd *reading) settle(ctx context.Context, s *snapshot) (*snapshot, error, bool) {
+func (rd *reading) settle(ctx context.Context, s *snapshot) (*snapshot, error) {
 	if s.flags&flagWait == 0 && rd.maxStale == 0 {
 		return rd.give(s)
 	}
@@ -80,7 +83,7 @@ func (rd *reading) settle(ctx context.Context, s *snapshot) (*snapshot, error, b
 		rd.waited = true
 		if err := await(ctx, change, until); err != nil {
 			rd.e.core.stats.misses.Add(1)
-			return nil, err, false
+			return nil, err
 		}
 		s = rd.e.snap.Load()
 	}
@@ -132,11 +135,11 @@ func (rd *reading) tooOld(s *snapshot) bool {
 }
 
 // give hands out what there is, and counts it.
-func (rd *reading) give(s *snapshot) (*snapshot, error, bool) {
+func (rd *reading) give(s *snapshot) (*snapshot, error) {
 	e, st := rd.e, &rd.e.core.stats
 	ok := len(s.addrs) > 0 && !rd.tooOld(s)
 	if !ok && e.dead.Load() {
-		return nil, nil, true
+		return nil, errGone
 	}
 	switch {
 	case rd.waited || !rd.inHand:
@@ -148,10 +151,10 @@ func (rd *reading) give(s *snapshot) (*snapshot, error, bool) {
 		e.hits.n.Add(1)
 	}
 	if !ok {
-		return nil, rd.failure(s), false
+		return nil, rd.failure(s)
 	}
 	rd.count(s)
-	return s, nil, false
+	return s, nil
 }
 
 func (rd *reading) count(s *snapshot) {

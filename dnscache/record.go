@@ -222,7 +222,7 @@ func (r *record) Plan(a *answer, _ time.Time) fresh.Plan { return r.e.core.plan(
 
 // Delay holds back the next try: what the outcome says, or the ladder for a failure that is none of DNS.
 func (r *record) Delay(t fresh.Try) time.Duration {
-	if e, ok := t.Err.(*findingError); ok {
+	if e := asFinding(t.Err); e != nil {
 		return e.delay
 	}
 	return r.e.core.backoff(t.Failures)
@@ -233,7 +233,7 @@ func (r *record) Eager() bool { return r.e.pinned.Load() }
 
 // Changed publishes. A record whose hold began while it was not due yet is asked again at the pace of the hold.
 func (r *record) Changed(s *fresh.Snapshot[*answer]) {
-	if e, ok := s.Err.(*findingError); ok && e.held && s.State == fresh.Valid {
+	if e := asFinding(s.Err); e != nil && e.held && s.State == fresh.Valid {
 		r.value.Adjust(func(s *fresh.Snapshot[*answer]) fresh.Plan {
 			p := *s.Plan
 			p.Soft = earlier(p.Soft, time.Now())

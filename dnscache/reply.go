@@ -1,6 +1,7 @@
 package dnscache
 
 import (
+	"errors"
 	"math"
 	"net/netip"
 	"strconv"
@@ -122,7 +123,7 @@ type rr struct {
 func readSections(p *dnsmessage.Parser, asked dnsmessage.Type) (s sections, ok bool) {
 	for {
 		h, err := p.AnswerHeader()
-		if err == dnsmessage.ErrSectionDone {
+		if errors.Is(err, dnsmessage.ErrSectionDone) {
 			break
 		}
 		if err != nil {
@@ -157,7 +158,7 @@ func (s *sections) readAuthority(p *dnsmessage.Parser) bool {
 	for {
 		h, err := p.AuthorityHeader()
 		if err != nil {
-			return err == dnsmessage.ErrSectionDone
+			return errors.Is(err, dnsmessage.ErrSectionDone)
 		}
 		if h.Type != dnsmessage.TypeSOA || s.hasSOA {
 			if p.SkipAuthority() != nil {
@@ -177,7 +178,7 @@ func (s *sections) readAdditional(p *dnsmessage.Parser) bool {
 	for {
 		h, err := p.AdditionalHeader()
 		if err != nil {
-			return err == dnsmessage.ErrSectionDone
+			return errors.Is(err, dnsmessage.ErrSectionDone)
 		}
 		s.additional = true
 		if h.Type == dnsmessage.TypeOPT {

@@ -2,6 +2,7 @@ package dnscache
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/sortie-go/sortie/internal/fresh"
@@ -124,8 +125,7 @@ func (c *core) tick() {
 func (c *core) sweep(now time.Time) (gone []*entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := len(c.entries) - 1; i >= 0; i-- {
-		e := c.entries[i]
+	for _, e := range slices.Backward(c.entries) { // what takes the place of a removed entry has been looked at
 		e.noticeLocked(now)
 		if e.pinned.Load() || e.waiters.Load() > 0 || now.Sub(e.idleSince()) <= c.cfg.idle {
 			continue

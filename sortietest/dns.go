@@ -159,6 +159,7 @@ func (d *DNS) Reset() {
 // DialContext connects to the server in memory: a connection that is a net.PacketConn for "udp", "udp4" and "udp6", and
 // a stream for "tcp". The address only tells connections apart: it is their RemoteAddr if it is a literal one.
 func (d *DNS) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	_ = resolverPrimed // that it is initialised is what counts
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func (m *model) advance(now time.Duration) {
 }
 
 // read returns what a reader who comes now gets, and when.
-func (m *model) read(now time.Duration) (value string, err error, at time.Duration) {
+func (m *model) read(now time.Duration) (value string, at time.Duration, err error) {
 	m.advance(now)
 	st := m.state(now)
 	if st != fresh.Valid && !m.flying && (m.transit || now >= m.next) {
@@ -113,19 +113,19 @@ func (m *model) read(now time.Duration) (value string, err error, at time.Durati
 	}
 	switch {
 	case st == fresh.Valid || st == fresh.Soft || st == fresh.Hard && !m.flying:
-		return m.value, nil, now
+		return m.value, now, nil
 	case !m.flying:
-		return "", m.err, now
+		return "", now, m.err
 	case st == fresh.Hard && m.lands >= m.began+m.wait:
-		return m.value, nil, max(now, m.began+m.wait)
+		return m.value, max(now, m.began+m.wait), nil
 	}
 	after := *m // as it will be when the flight lands, whatever else happens until then
 	after.land()
 	switch st := after.state(after.lands); {
 	case st == fresh.Cold || st == fresh.Expired:
-		return "", after.err, after.lands
+		return "", after.lands, after.err
 	default:
-		return after.value, nil, after.lands
+		return after.value, after.lands, nil
 	}
 }
 
@@ -183,7 +183,7 @@ func compare(t *testing.T, m *model, rnd *rand.Rand, ms func(int) time.Duration)
 	for range 60 {
 		time.Sleep(ms(1 + rnd.IntN(1500)))
 		now := time.Since(src.start)
-		value, err, at := m.read(now)
+		value, at, err := m.read(now)
 		wg.Go(func() {
 			s, got := v.Get(context.Background())
 			if back := time.Since(src.start); back != at || !errors.Is(got, err) || got == nil && s.Value != value {
