@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 )
 
 func TestParseProfile(t *testing.T) {
@@ -64,6 +66,20 @@ func TestJWTExpiry(t *testing.T) {
 		got := jwtExpiry(text)
 		if want == 0 && !got.IsZero() || want != 0 && got.Unix() != want {
 			t.Errorf("%s: %v, want %d", text, got, want)
+		}
+	}
+}
+
+// A proxy may be open to the world, and no proxy reaches the link-local address of this very host.
+func TestContainerGoesToNoProxyOverPlainHTTP(t *testing.T) {
+	for target, want := range map[string]bool{"http://169.254.170.2/": false, "https://creds.example/": true} {
+		u, err := containerEndpoint("", target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := containerClient(u).(*awshttp.BuildableClient)
+		if proxies := client.GetTransport().Proxy != nil; proxies != want {
+			t.Errorf("%s: uses proxies: %v", target, proxies)
 		}
 	}
 }

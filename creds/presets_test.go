@@ -246,17 +246,6 @@ func TestContainerNameMustResolveToAllowedAddresses(t *testing.T) {
 	}
 }
 
-func TestContainerGoesToNoProxy(t *testing.T) {
-	proxy := sortietest.NewUpstream(t, sortietest.OK("{}"))
-	md := &sortietest.Metadata{Container: true}
-	md.Start(t)
-	md.Setenv(t)
-	t.Setenv("HTTP_PROXY", proxy.URL())
-	if _, err := (creds.Container{}).Retrieve(t.Context()); err != nil || proxy.Stats().Requests != 0 {
-		t.Errorf("%v; the proxy saw %d requests", err, proxy.Stats().Requests)
-	}
-}
-
 func TestContainerFollowsNoRedirectToOtherHosts(t *testing.T) {
 	up := sortietest.NewUpstream(t, sortietest.Status(307).With("Location", "http://192.0.2.1/"))
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "")

@@ -411,6 +411,25 @@ func TestCloseKeepsTheValueUntilItEnds(t *testing.T) {
 	}
 }
 
+func TestCloseEndsStaticStability(t *testing.T) {
+	src := &source{life: lifetime}
+	src.failIf(func(nth int) error {
+		if nth > 1 {
+			return errSource
+		}
+		return nil
+	})
+	story(t, src, creds.Config{StaticStability: creds.On}, func(t *testing.T, c *creds.Cache) {
+		read(t, c)
+		time.Sleep(time.Hour)
+		wantKey(t, c, "K1")
+		c.Close()
+		if _, _, err := tryRead(t, c); !errors.Is(err, creds.ErrClosed) {
+			t.Errorf("an expired value after Close: %v", err)
+		}
+	})
+}
+
 func TestCloseWithoutValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &source{life: time.Minute}
