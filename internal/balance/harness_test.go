@@ -120,7 +120,7 @@ func (f *field) ejected() map[*balance.Endpoint]balance.EndpointStats {
 }
 
 // uniform fails the test if counts are not what their expectations say: chi-square with n−1 degrees of freedom, at a
-// significance of about one in a million.
+// significance of about one in fifty million.
 func uniform(t testing.TB, counts []int, expected []float64) {
 	t.Helper()
 	chi, freedom := 0.0, float64(len(counts)-1)
@@ -129,7 +129,7 @@ func uniform(t testing.TB, counts []int, expected []float64) {
 		chi += d * d / expected[i]
 	}
 	// Wilson and Hilferty: the cube root of chi-square over its degrees of freedom is nearly normal.
-	limit := freedom * math.Pow(1-2/(9*freedom)+4.9*math.Sqrt(2/(9*freedom)), 3)
+	limit := freedom * math.Pow(1-2/(9*freedom)+5.5*math.Sqrt(2/(9*freedom)), 3)
 	if chi > limit {
 		t.Errorf("counts %v, expected %v: chi-square %.1f, at most %.1f would be chance", counts, expected, chi, limit)
 	}
@@ -143,10 +143,10 @@ func equal(n, cells int) []float64 {
 	return out
 }
 
-// near fails the test unless got is within four standard deviations of the share want of n draws.
+// near fails the test unless got is within five and a half standard deviations of the share want of n draws.
 func near(t testing.TB, what string, n int, got, want float64) {
 	t.Helper()
-	if math.Abs(got-want) > 4.5*math.Sqrt(want*(1-want)/float64(n))+1e-9 {
+	if math.Abs(got-want) > 5.5*math.Sqrt(want*(1-want)/float64(n))+1e-9 {
 		t.Errorf("%s: share %.4f, want %.4f", what, got, want)
 	}
 }

@@ -169,7 +169,7 @@ func TestOnceSlowEndpointHasItsShareAgain_traefik12306(t *testing.T) {
 func TestSilentEndpointCostsItsShareOnly_envoy39737(t *testing.T) {
 	for _, picker := range []balance.Picker{balance.LeastConnections, balance.PeakEWMA, balance.RoundRobin} {
 		silent := func(since time.Duration, _ int) (time.Duration, balance.Outcome) {
-			if since > 10*time.Second {
+			if since > 5*time.Second {
 				return time.Second, balance.DialFailed // the dial's time limit
 			}
 			return 10 * ms, balance.OK
@@ -177,16 +177,16 @@ func TestSilentEndpointCostsItsShareOnly_envoy39737(t *testing.T) {
 		s := newSim(t, balance.Config{Picker: picker, Eject: &ejecting, SlowStart: slowStart}, silent, steady(10*ms), steady(10*ms), steady(10*ms))
 		s.moves = 3
 		s.workers(40)
-		s.run(5 * time.Second)
-		_, done := s.run(5 * time.Second)
-		usual := float64(done[balance.OK]) / 5
+		s.run(3 * time.Second)
+		_, done := s.run(2 * time.Second)
+		usual := float64(done[balance.OK]) / 2
 		_, done = s.run(time.Second)
 		if got := float64(done[balance.OK]) / usual; picker != balance.RoundRobin && got < 0.5 {
 			t.Errorf("%v: in the first second %.2f of the usual calls were served", picker, got)
 		}
 		s.run(time.Second)
-		shares, done := s.run(10 * time.Second)
-		if got := float64(done[balance.OK]) / 10 / usual; got < 0.95 || shares[0] > 0.01 || done[balance.DialFailed] > 0 {
+		shares, done := s.run(4 * time.Second)
+		if got := float64(done[balance.OK]) / 4 / usual; got < 0.95 || shares[0] > 0.01 || done[balance.DialFailed] > 0 {
 			t.Errorf("%v: then %.2f of the usual calls, share %.4f, %d failed", picker, got, shares[0], done[balance.DialFailed])
 		}
 	}
