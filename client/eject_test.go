@@ -170,8 +170,8 @@ func TestInPanicEjectionIsIgnoredAndReported(t *testing.T) {
 			}
 		}
 		servers[0].ill.Store(false)
-		servers[1].ill.Store(true) // whom ejection may not touch any more, but the breaker does
-		round(t, c, 20, 100*time.Millisecond)
+		servers[1].ill.Store(true)    // whom ejection may not touch any more, but the breaker does
+		round(t, c, 100, time.Second) // a suspect is asked less and less, until the breaker opens
 		seen.all = nil
 		servers[0].since()
 		servers[1].since()
@@ -189,10 +189,10 @@ func TestInPanicEjectionIsIgnoredAndReported(t *testing.T) {
 func TestShadowEjectionLeavesNobodyOutAndSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, servers, seen := ward(t, 4, client.Policy{Eject: &client.Eject{Consecutive: 3, Shadow: true}})
-		round(t, c, 20, 10*time.Millisecond)
+		round(t, c, 20, time.Second)
 		servers[0].since()
 		seen.all = nil
-		round(t, c, 40, 10*time.Millisecond)
+		round(t, c, 100, time.Second) // a suspect is asked less often
 		said := 0
 		for _, r := range seen.all {
 			if len(r.Shadow) > 0 && r.Shadow[0] == "eject: left out http://10.0.0.1" {

@@ -31,11 +31,13 @@ type outcome struct {
 	errorType string
 }
 
-func status(code int) roundTrip {
-	return func(*http.Request) (*http.Response, error) {
-		time.Sleep(200 * time.Millisecond) // so that the endpoint has a cost
-		return &http.Response{StatusCode: code, Body: http.NoBody}, nil
-	}
+// A status is a Transport that answers with it.
+type status int
+
+// send takes its time, in a bubble, so that the endpoint has a cost.
+func (code status) send(*http.Request) (*http.Response, error) {
+	time.Sleep(200 * time.Millisecond)
+	return &http.Response{StatusCode: int(code), Body: http.NoBody}, nil
 }
 
 func fails(err error) roundTrip {
@@ -59,15 +61,15 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 var outcomes = []outcome{
-	{name: "200", send: status(200), reason: client.ReasonOK, verdict: "good", repeat: "no"},
-	{name: "304", send: status(304), reason: client.ReasonOK, verdict: "good", repeat: "no"},
-	{name: "404", send: status(404), reason: client.ReasonStatus, verdict: "good", repeat: "no", errorType: "404"},
-	{name: "408", send: status(408), reason: client.ReasonStatus, verdict: "good", repeat: "idem", errorType: "408"},
-	{name: "429", send: status(429), reason: client.ReasonStatus, verdict: "neutral", repeat: "idem", errorType: "429"},
-	{name: "500", send: status(500), reason: client.ReasonStatus, verdict: "bad", repeat: "no", errorType: "500"},
-	{name: "501", send: status(501), reason: client.ReasonStatus, verdict: "good", repeat: "no", errorType: "501"},
-	{name: "503", send: status(503), reason: client.ReasonStatus, verdict: "bad", repeat: "idem", errorType: "503"},
-	{name: "505", send: status(505), reason: client.ReasonStatus, verdict: "good", repeat: "no", errorType: "505"},
+	{name: "200", send: status(200).send, reason: client.ReasonOK, verdict: "good", repeat: "no"},
+	{name: "304", send: status(304).send, reason: client.ReasonOK, verdict: "good", repeat: "no"},
+	{name: "404", send: status(404).send, reason: client.ReasonStatus, verdict: "good", repeat: "no", errorType: "404"},
+	{name: "408", send: status(408).send, reason: client.ReasonStatus, verdict: "good", repeat: "idem", errorType: "408"},
+	{name: "429", send: status(429).send, reason: client.ReasonStatus, verdict: "neutral", repeat: "idem", errorType: "429"},
+	{name: "500", send: status(500).send, reason: client.ReasonStatus, verdict: "bad", repeat: "no", errorType: "500"},
+	{name: "501", send: status(501).send, reason: client.ReasonStatus, verdict: "good", repeat: "no", errorType: "501"},
+	{name: "503", send: status(503).send, reason: client.ReasonStatus, verdict: "bad", repeat: "idem", errorType: "503"},
+	{name: "505", send: status(505).send, reason: client.ReasonStatus, verdict: "good", repeat: "no", errorType: "505"},
 	{name: "caller leaves", send: waits, leave: 4 * time.Second, reason: client.ReasonCanceled, verdict: "neutral", repeat: "no"},
 	{name: "deadline, soon", send: waits, opts: client.CallOptions{Total: 500 * time.Millisecond},
 		reason: client.ReasonDeadline, verdict: "neutral", repeat: "no", errorType: "timeout"},
@@ -115,7 +117,7 @@ func newStage(t *testing.T, policy client.Policy) *stage {
 	policy.Timeout = &client.Timeout{Progress: 2 * time.Second}
 	s.Client = behind(t, policy, func(r *http.Request) (*http.Response, error) {
 		if s.now.send == nil {
-			return status(200)(r)
+			return status(200).send(r)
 		}
 		return s.now.send(r)
 	}, func(cfg *client.Config) {
@@ -184,7 +186,7 @@ func verdictOf(t *testing.T, o outcome) string {
 	if s.open() {
 		return "bad"
 	}
-	bad := outcome{send: status(500)}
+	bad := outcome{send: status(500).send}
 	s = newStage(t, breaker)
 	s.play("GET", bad)
 	s.play("GET", o)

@@ -83,7 +83,8 @@ func TestATotalThatEndsWithTheHeadersIsNoRace(t *testing.T) {
 				_, err = io.ReadAll(resp.Body)
 				resp.Body.Close()
 			}
-			if got := client.ReasonOf(err); got != client.ReasonOK && got != client.ReasonDeadline || seen.only(t).Reason != got {
+			ended := func(r client.Reason) bool { return r == client.ReasonOK || r == client.ReasonDeadline }
+			if !ended(client.ReasonOf(err)) || !ended(seen.only(t).Reason) {
 				t.Errorf("%v, report %v", err, seen.all)
 			}
 			settled(t, c)
