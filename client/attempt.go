@@ -95,6 +95,10 @@ func (a *attempt) build() {
 		a.request.Header = make(http.Header)
 		a.ownsHeader = true
 	}
+	if name := c.up.deadlineHeader(); name != "" {
+		a.ownHeader()
+		delete(a.request.Header, name)
+	}
 	if c.key != "" {
 		a.ownHeader()
 		a.request.Header[c.keyHeader] = []string{c.key}

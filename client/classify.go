@@ -28,6 +28,9 @@ func (a *attempt) classify(err error) Reason {
 		}
 		return reason
 	}
+	if err == errNoTime {
+		return ReasonDeadline
+	}
 	if a.sent.failed() {
 		return ReasonRequestBody
 	}

@@ -33,6 +33,7 @@ func (ep *endpoint) send(a *attempt) (*http.Response, pool.Info, error) {
 	if ep.pool != nil {
 		return ep.pool.RoundTrip(&a.request, pool.Want{
 			Avoid:      a.avoid,
+			OnConn:     a.advertise(),
 			HTTP1:      len(a.request.Header["Upgrade"]) > 0,
 			Idempotent: a.call.idempotent(),
 		})
@@ -44,6 +45,12 @@ func (ep *endpoint) send(a *attempt) (*http.Response, pool.Info, error) {
 func (ep *endpoint) sendForeign(a *attempt) (*http.Response, pool.Info, error) {
 	info := pool.Info{Start: time.Now(), Sends: 1}
 	info.InHand, info.Wrote = info.Start, info.Start // where its time goes is not known: all of it is the server's
+	if a.call.up.deadlineHeader() != "" {
+		if err := a.setDeadlineHeader(info.Start); err != nil {
+			info.NeverSent = true
+			return nil, info, err
+		}
+	}
 	resp, err := ep.transport.RoundTrip(&a.request)
 	switch {
 	case err != nil && resp != nil && resp.Body != nil:

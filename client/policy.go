@@ -2,6 +2,7 @@ package client
 
 import (
 	"crypto/tls"
+	"net/http"
 	"time"
 )
 
@@ -35,6 +36,12 @@ type Timeout struct {
 	// Progress bounds one blocking Read of the body. Default 5 s, or Total where that is shorter. The time between reads is
 	// the caller's own and does not count.
 	Progress time.Duration
+
+	// DeadlineHeader, if not empty, names a header that tells the upstream how much time an attempt has left when its
+	// connection is in hand: "grpc-timeout" in its own format, any other in whole milliseconds, rounded down. It is the
+	// client's: a value on the request is dropped, and it is not signed. It is not sent without a deadline, nor to unlisted
+	// hosts; an attempt with less than 1 ms left is not sent at all.
+	DeadlineHeader string
 }
 
 // Limit bounds the calls that run at a time. A slot is held from before the first attempt to the end of the body; retries need
@@ -172,5 +179,5 @@ func (t *Timeout) withDefaults() Timeout {
 	if total > 0 {
 		part = min(part, total)
 	}
-	return Timeout{Total: total, Attempt: max(orDefault(t.Attempt, part), 0), Progress: max(orDefault(t.Progress, part), 0)}
+	return Timeout{DeadlineHeader: http.CanonicalHeaderKey(t.DeadlineHeader), Total: total, Attempt: max(orDefault(t.Attempt, part), 0), Progress: max(orDefault(t.Progress, part), 0)}
 }

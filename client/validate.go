@@ -40,10 +40,12 @@ func (cfg *Config) validate(m *mistakes) []parsedBases {
 	}
 	checkCount(m, "DrainTimeout", cfg.DrainTimeout)
 	cfg.Unlisted.validate("Unlisted", m)
-	if cfg.Unlisted.Balance != nil {
-		m.addf("Unlisted.Balance", "has no effect: unlisted hosts have no base URLs; remove it")
+	if cfg.Unlisted.Balance == nil {
+		cfg.Unlisted.single("Unlisted", m)
 	}
-	cfg.Unlisted.single("Unlisted", m)
+	if t := cfg.Unlisted.Timeout; t != nil && t.DeadlineHeader != "" {
+		m.addf("Unlisted.Timeout.DeadlineHeader", "has no effect: it is not sent to unlisted hosts; remove it")
+	}
 
 	if cfg.Guard != nil {
 		cfg.Guard.validate(m)
@@ -99,10 +101,7 @@ func (v *validation) upstream(i int, u *Upstream, cfg *Config) parsedBases {
 	if c := u.Policy.Conns; c != nil && c.UserTimeout > 0 && cfg.Dial != nil {
 		v.m.addf(path+".Policy.Conns.UserTimeout", "has no effect with Config.Dial, which makes the sockets; remove one of them")
 	}
-	if len(all) == 0 && u.Policy.Balance != nil {
-		v.m.addf(path+".Policy.Balance", "has no effect without a base URL; add Internal or External, or remove it")
-	}
-	if len(all) < 2 && u.Policy.Balance == nil || len(all) == 0 {
+	if len(all) < 2 && u.Policy.Balance == nil {
 		u.Policy.single(path+".Policy", v.m)
 	}
 	switch {
@@ -220,6 +219,7 @@ func (t *Timeout) validate(path string, m *mistakes) {
 	checkOrNone(m, path+".Total", t.Total)
 	checkOrNone(m, path+".Attempt", t.Attempt)
 	checkOrNone(m, path+".Progress", t.Progress)
+	checkOwnHeader(m, path+".DeadlineHeader", t.DeadlineHeader)
 	in := t.withDefaults()
 	if in.Total == 0 {
 		return

@@ -1,0 +1,218 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sortie-go/sortie/client"
+	"github.com/sortie-go/sortie/metrics"
+	"github.com/sortie-go/sortie/sortietest"
+)
+
+// twoBases returns a client with two bases, and their upstreams: first and second.
+func twoBases(t *testing.T, policy client.Policy, change ...func(*client.Config)) (*client.Client, *sortietest.Upstream, *sortietest.Upstream) {
+	t.Helper()
+	n := sortietest.NewNetwork()
+	first, second := n.NewUpstream(t, "10.0.0.1:80"), n.NewUpstream(t, "10.0.0.2:80")
+	cfg := client.Config{Dial: n.DialContext, Upstreams: []client.Upstream{{
+		Name: "up", Hosts: []string{"up.example"}, External: []string{"http://10.0.0.1", "http://10.0.0.2"}, Policy: policy,
+	}}}
+	for _, c := range change {
+		c(&cfg)
+	}
+	return newClient(t, cfg), first, second
+}
+
+func hedged(delay time.Duration) client.Policy {
+	return client.Policy{Timeout: &client.Timeout{}, Hedge: &client.Hedge{Delay: delay, ExtraLoad: 1}, Budget: client.Budget{Percent: 100}}
+}
+
+// resty sent the second copy after 380 ms instead of 50.
+func TestASecondAttemptIsMadeWhenItIsDue_resty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, first, second := twoBases(t, hedged(50*time.Millisecond))
+		first.Play(sortietest.OK("slow").After(time.Second))
+		second.Play(sortietest.OK("quick").After(10 * time.Millisecond))
+		start := time.Now()
+		resp := get(t, c, up)
+		if got := readAll(t, resp); got != "quick" || time.Since(start) != 60*time.Millisecond {
+			t.Errorf("got %q after %v", got, time.Since(start))
+		}
+		if seen := second.Requests(); len(seen) != 1 || seen[0].Time.Sub(start) != 50*time.Millisecond {
+			t.Errorf("the second upstream saw %v", seen)
+		}
+		r := client.ReportOf(resp)
+		wait, _ := r.Account.Get(metrics.PhaseHedgeWait)
+		if !r.Hedged || !r.HedgeWon || wait != 50*time.Millisecond || r.Account.Sum() != r.Duration || r.Attempts[1].Kind != client.KindHedge {
+			t.Errorf("report %+v", r)
+		}
+		time.Sleep(2 * time.Second) // the loser ends
+		settled(t, c)
+	})
+}
+
+func TestAQuickErrorNeverBeatsASlowAnswer_failsafe_resty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, first, second := twoBases(t, hedged(50*time.Millisecond))
+		first.Play(sortietest.OK("slow").After(time.Second))
+		second.Play(sortietest.Status(503))
+		start := time.Now()
+		resp := get(t, c, up)
+		if got := readAll(t, resp); resp.StatusCode != 200 || got != "slow" || time.Since(start) != time.Second {
+			t.Errorf("got %d %q after %v", resp.StatusCode, got, time.Since(start))
+		}
+		if r := client.ReportOf(resp); !r.Hedged || r.HedgeWon {
+			t.Errorf("report %+v", r)
+		}
+		settled(t, c)
+	})
+}
+
+func TestOfTwoBadOutcomesAResponseComesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, first, second := twoBases(t, hedged(50*time.Millisecond))
+		first.Play(sortietest.Status(503).Body("overloaded").After(100 * time.Millisecond))
+		second.Play(sortietest.Reset().After(100 * time.Millisecond))
+		resp := get(t, c, up)
+		if got := readAll(t, resp); resp.StatusCode != 503 || got != "overloaded" {
+			t.Errorf("got %d %q", resp.StatusCode, got)
+		}
+		settled(t, c)
+	})
+}
+
+func TestAnEmptyBudgetSendsNoSecondAttempt_failsafe141(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := hedged(20 * time.Millisecond)
+		policy.Budget = client.Budget{Percent: 1}
+		c, first, second := twoBases(t, policy)
+		first.Play(sortietest.OK("hello").After(100 * time.Millisecond))
+		if got := readAll(t, get(t, c, up)); got != "hello" || second.Stats().Requests != 0 {
+			t.Errorf("got %q, the second upstream saw %d requests", got, second.Stats().Requests)
+		}
+		settled(t, c)
+	})
+}
+
+func TestWhatIsNotHedged(t *testing.T) {
+	for name, tc := range map[string]struct {
+		method string
+		body   string
+		opts   client.CallOptions
+		drain  bool
+	}{
+		"POST":           {method: "POST"},
+		"told not to":    {method: "GET", opts: client.CallOptions{NoHedge: true}},
+		"draining":       {method: "GET", drain: true},
+		"not replayable": {method: "PUT", body: "stream"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, first, second := twoBases(t, hedged(20*time.Millisecond))
+				first.Play(sortietest.OK("hello").After(time.Second))
+				req := newRequest(t, client.WithCall(t.Context(), tc.opts), tc.method, up, nil)
+				if tc.body != "" {
+					req.Body = &countingBody{Reader: strings.NewReader(tc.body)}
+				}
+				if tc.drain {
+					c.Drain()
+				}
+				readAll(t, mustDo(t, c, req))
+				if n := second.Stats().Requests; n != 0 {
+					t.Errorf("%d second attempts", n)
+				}
+			})
+		})
+	}
+}
+
+func TestBothAttemptsSendTheWholeBody_failsafe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, first, second := twoBases(t, hedged(20*time.Millisecond))
+		first.Play(sortietest.OK("slow").After(time.Second))
+		second.Play(sortietest.OK("quick").After(100 * time.Millisecond))
+		body := strings.Repeat("0123456789", 100_000)
+		if got := readAll(t, mustDo(t, c, newRequest(t, t.Context(), "PUT", up, strings.NewReader(body)))); got != "quick" {
+			t.Errorf("got %q", got)
+		}
+		time.Sleep(2 * time.Second)
+		for _, u := range []*sortietest.Upstream{first, second} {
+			if seen := u.Requests(); len(seen) != 1 || seen[0].BodyBytes != int64(len(body)) {
+				t.Errorf("saw %d requests, %d bytes", len(seen), seen[0].BodyBytes)
+			}
+		}
+		settled(t, c)
+	})
+}
+
+// envoyproxy/envoy#7530, App-vNext/Polly#1340: hedge, attempt limit and the caller's cancel in all orders.
+func TestTheCallersCancelEndsBothAttempts_envoy7530_Polly1340(t *testing.T) {
+	for _, after := range []time.Duration{0, 10, 50, 60, 500} {
+		synctest.Test(t, func(t *testing.T) {
+			policy := hedged(50 * time.Millisecond)
+			policy.Timeout.Attempt = 200 * time.Millisecond
+			c, first, second := twoBases(t, policy)
+			first.Play(sortietest.Hang())
+			second.Play(sortietest.Hang())
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(after*time.Millisecond, cancel)
+			_, err := c.Do(newRequest(t, ctx, "GET", up, nil))
+			want := client.ReasonCanceled
+			if after == 500 {
+				want = client.ReasonAttemptTimeout
+			}
+			if client.ReasonOf(err) != want {
+				t.Errorf("cancel after %v ms: %v", int64(after), err)
+			}
+			cancel()
+			time.Sleep(2 * time.Second)
+			settled(t, c)
+			if n := second.Stats().InFlight + first.Stats().InFlight; n != 0 {
+				t.Errorf("%d attempts still run", n)
+			}
+		})
+	}
+}
+
+func TestTheMeasuredDelayNeedsSamples(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := client.Policy{Hedge: &client.Hedge{}}
+		c, first, second := twoBases(t, policy)
+		first.Play(sortietest.OK("hello").After(20 * time.Millisecond))
+		second.Play(sortietest.OK("hello").After(20 * time.Millisecond))
+		for range 200 {
+			readAll(t, get(t, c, up))
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(3 * time.Second)
+		readAll(t, get(t, c, up))
+		first.Play(sortietest.OK("slow").After(time.Second))
+		start := time.Now()
+		resp := get(t, c, up)
+		readAll(t, resp)
+		if r := client.ReportOf(resp); !r.HedgeWon || time.Since(start) > 100*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(start), r)
+		}
+		time.Sleep(2 * time.Second)
+	})
+}
+
+func TestAPanicBesideAnotherAttemptReachesTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, _ := twoBases(t, hedged(20*time.Millisecond), func(cfg *client.Config) {
+			cfg.Upstreams[0].Signer = signer(func(context.Context, *http.Request) error { panic(errors.New("signer")) })
+		})
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+			settled(t, c)
+		}()
+		c.Do(newRequest(t, t.Context(), "GET", up, nil))
+	})
+}
