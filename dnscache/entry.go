@@ -216,7 +216,7 @@ func (e *entry) remember(w *walk, cand candidate, sure bool) {
 	}
 	now := time.Now()
 	e.memo = memo{cand: cand, since: now}
-	if cand != w.cands[0] {
+	if cand != w.cands[0] || w.resorted {
 		e.memo.until = now.Add(memoLife)
 	}
 }
@@ -273,6 +273,13 @@ func (e *entry) wait() {
 			r.value.Close()
 		}
 	}
+}
+
+// hasPreference reports whether a connection has shown which family to prefer.
+func (e *entry) hasPreference() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.knows
 }
 
 // preferFamily notes which family connected.

@@ -106,6 +106,23 @@ func TestHoldKeepsAnswersThroughAnEmptyZone_coredns7805_coredns8273_kubernetes13
 	})
 }
 
+func TestHoldOfOneFamilyKeepsItsPace(t *testing.T) {
+	bubble(t, &dnscache.Resolver{Mode: dnscache.Absolute}, func(t *testing.T, w *world) {
+		w.dns.Host("api.example.com", 30, "192.0.2.1") // no AAAA
+		w.lookup("api.example.com")
+		time.Sleep(25 * time.Second)
+		w.asked()
+		w.dns.Script("api.example.com", "", soa(sortietest.DNSNXDomain, 1, 1))
+		for range 28 {
+			if got := w.lookup("api.example.com"); got.Partial() {
+				t.Error("partial")
+			}
+			time.Sleep(time.Second + time.Microsecond)
+		}
+		w.wantCount("denied after 0, 2, 6 and 14 s", 8)
+	})
+}
+
 func TestHoldEndsWithAnAddress(t *testing.T) {
 	bubble(t, ipv4(), func(t *testing.T, w *world) {
 		w.dns.Script("api.example.com", "A", reply(30, "192.0.2.1"), sortietest.NoData(), reply(30, "192.0.2.2"))

@@ -105,7 +105,7 @@ func (r *record) sibling() sibling {
 // take decides what an outcome does to the record (see the table in doc.go).
 func (r *record) take(found finding, other sibling) fresh.Outcome[*answer] {
 	now := time.Now()
-	if found.kind == hasAddrs && r.f == v6 {
+	if found.kind == hasAddrs && r.f == v6 && !r.e.hasPreference() {
 		found.routed = r.e.core.cfg.routed(found.addrs[0])
 	}
 	r.e.mu.Lock()
@@ -162,9 +162,14 @@ func (r *record) denied(found finding, other sibling, now time.Time) (fresh.Outc
 	}
 	events := r.settle(now, nil)
 	r.negatives++
-	a := c.newAnswer(found, other == otherGood, now)
-	if !a.beside {
+	a := c.newAnswer(found, other == otherGood || r.sibling() == otherGood, now)
+	switch {
+	case !a.beside:
 		a.tries = r.negatives
+	case other != otherGood:
+		// The other family is denied as well, and held. It sets the pace at which both are asked.
+		a.ttl = max(a.ttl, c.cfg.hold)
+		a.end = now.Add(a.ttl)
 	}
 	return fresh.Outcome[*answer]{Value: a, Verdict: fresh.Replace}, events
 }

@@ -13,13 +13,14 @@ import (
 // Each family's outcome is delivered as soon as it is certain. A flight of that family takes it if there is one; else it
 // is offered to the record, whose flight it then was.
 type walk struct {
-	e       *entry
-	cands   []candidate
-	conf    *resolvConf
-	lost    int     // questions to candidates without an address
-	seed    finding // asked already, of family seeded
-	seeded  family
-	tickets [families]fresh.Ticket
+	e        *entry
+	cands    []candidate
+	conf     *resolvConf
+	lost     int     // questions to candidates without an address
+	seed     finding // asked already, of family seeded
+	seeded   family
+	resorted bool // the hosts file has it, and DNS, which comes first here, has not
+	tickets  [families]fresh.Ticket
 
 	// guarded by entry.mu
 	promised  [families]bool // to a flight that has been started and will come for it
@@ -127,6 +128,7 @@ func (w *walk) list(ctx context.Context) {
 		}
 	}
 	if sum.lastResort != nil {
+		w.resorted = true
 		w.finish(sum.resort, *sum.lastResort, true)
 		return
 	}
