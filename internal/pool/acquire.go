@@ -20,6 +20,7 @@ type waiter struct {
 type refusal struct {
 	kind ErrKind
 	step StepName
+	at   string // with Wait: how far the dial made for it is
 	err  error
 }
 
@@ -136,6 +137,10 @@ func (s *send) waited(began time.Time, quit *refusal) (*conn, time.Time, *refusa
 	s.got, s.refused = nil, nil
 	if s.dial != nil {
 		s.dial.addTo(&s.info.Setup)
+		if quit != nil && quit.kind == Wait {
+			_, step := s.dial.sofar()
+			quit.at = step.String()
+		}
 		s.dial.waiter, s.dial = nil, nil
 	}
 	if quit != nil && c != nil {
@@ -165,10 +170,10 @@ func (p *Pool) waitedLocked(s *send, c *conn, no *refusal, took time.Duration, n
 	p.events.add(e)
 }
 
-// wakeLocked takes s out of the line, served with the connection it has got or with a refusal.
-func (s *send) wakeLocked(no *refusal) {
+// wakeLocked takes s out of the line, served with a connection or with a refusal.
+func (s *send) wakeLocked(c *conn, no *refusal) {
 	s.node.leave()
-	s.refused = no
+	s.got, s.refused = c, no
 	select {
 	case s.woken <- struct{}{}:
 	default: // cannot be: it is served once per wait
@@ -225,7 +230,7 @@ func (s *send) notReserved(c *conn) {
 // noConn is the error of a send that got no connection.
 func (s *send) noConn(no *refusal) *Error {
 	e := s.error(no.kind, no.err)
-	e.Step = no.step
+	e.Step, e.DialStep = no.step, no.at
 	return e
 }
 

@@ -108,8 +108,8 @@ func TestReadAndCloseMayRace_go81404_conformanceB22d(t *testing.T) {
 			})
 			inWorld(t, plan{proto: proto, handler: slow}, func(w *world) {
 				rounds := 10000
-				if testing.Short() || proto == "h2" {
-					rounds = 1000
+				if testing.Short() || raceEnabled || proto == "h2" {
+					rounds = 2000
 				}
 				for i := range rounds {
 					method := "GET"

@@ -54,7 +54,7 @@ type Config struct {
 	DrainTime  time.Duration // how long that may take; default 50 ms
 
 	// OnEvent is told what happened: in order, never concurrently, outside every lock. It runs on whatever goroutine
-	// caused the event, so it should return soon. Nil costs nothing.
+	// caused the event, so it should return soon; it may call the pool, but for Drain and Close. Nil costs nothing.
 	OnEvent func(Event)
 }
 

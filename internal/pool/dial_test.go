@@ -141,6 +141,28 @@ func TestAFailedDialEndsTheWaitOfAll(t *testing.T) {
 	})
 }
 
+// Who comes while a dial runs may hope for the next.
+func TestAFailedDialIsNotToldToNewcomers(t *testing.T) {
+	inWorld(t, plan{noServer: true, config: pool.Config{DialLimit: 1}}, func(w *world) {
+		w.net.SetRTT(host, 100*time.Millisecond)
+		failed := make(chan time.Duration, 2)
+		began := time.Now()
+		for range 2 {
+			go func() {
+				w.send("GET", "", pool.Want{})
+				failed <- time.Since(began)
+			}()
+			time.Sleep(50 * time.Millisecond)
+		}
+		if at := <-failed; at != 100*time.Millisecond {
+			w.Errorf("the first heard after %v", at)
+		}
+		if at := <-failed; at < 225*time.Millisecond || at > 250*time.Millisecond {
+			w.Errorf("the newcomer heard after %v, want a back-off and a dial more", at)
+		}
+	})
+}
+
 func TestAFailedDialIsToldToOneWhileConnectionsAreOpen(t *testing.T) {
 	down := errors.New("down")
 	var broken atomic.Bool

@@ -61,6 +61,12 @@
 // state hook on the same goroutine (golang/go#80680), no body, dial, listener or callback. In the other direction net/http
 // closes sockets with its own locks held, so what the sockets and the state hook call only notes and wakes.
 //
+// # Cost
+//
+// A request over HTTP/1 costs 32 allocations with [Want.OwnContext] and 38 without, its body read to the end; http.Transport
+// needs 38. An endpoint without connections holds 1.2 KiB, an idle HTTP/1 connection 18 KiB, nearly all of it net/http's
+// buffers and goroutines (BenchmarkLoopback, BenchmarkMemory; Go 1.26.8 on linux/amd64).
+//
 // # Files
 //
 //	pool.go       the lock: check-out, check-in, hand-over, close       send.go     one request, from end to end

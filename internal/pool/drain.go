@@ -74,7 +74,7 @@ func (p *Pool) drainLocked(now time.Time) {
 		}
 	}
 	for p.waiters.head != nil {
-		p.waiters.head.of.wakeLocked(&refusal{kind: Closed, err: ErrClosed})
+		p.waiters.head.of.wakeLocked(nil, &refusal{kind: Closed, err: ErrClosed})
 	}
 	p.coolLocked()
 	for i := len(p.conns) - 1; i >= 0; i-- {

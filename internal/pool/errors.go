@@ -42,6 +42,7 @@ type Error struct {
 	Host string   // Config.Host
 
 	Open, Busy, Dialing int           // connections of the endpoint at that moment
+	DialStep            string        // with Wait: how far the dial made for it was, such as "dns"; "" = there was none
 	Waited              time.Duration // for a connection, all sends together
 
 	NeverSent bool  // not one byte of the request has left
@@ -91,7 +92,11 @@ func (e *Error) Error() string {
 			fmt.Fprintf(&b, " (%d bytes written, the request may have been processed)", e.Written)
 		}
 	default:
-		fmt.Fprintf(&b, "waiting for a connection to %s (%d open, %d busy, %d dialing)", e.Host, e.Open, e.Busy, e.Dialing)
+		fmt.Fprintf(&b, "waiting for a connection to %s (%d open, %d busy, %d dialing", e.Host, e.Open, e.Busy, e.Dialing)
+		if e.DialStep != "" {
+			fmt.Fprintf(&b, ", at %s", e.DialStep)
+		}
+		b.WriteByte(')')
 	}
 	fmt.Fprintf(&b, ": %v", e.Err)
 	return b.String()

@@ -189,11 +189,14 @@ func (p *Pool) dialFailedLocked(d *dialing, err error, now time.Time) {
 		return
 	}
 	p.penaltyLocked(now)
+	if d.warming && p.openLocked() > 0 {
+		return
+	}
 	failure := &refusal{kind: Dial, step: step, err: err}
 	for n := p.waiters.head; n != nil; {
 		s := n.of
 		n = n.next
-		s.wakeLocked(failure)
+		s.wakeLocked(nil, failure)
 		if p.openLocked() > 0 || n == nil || n.of.seq > d.seq {
 			return
 		}
@@ -205,11 +208,11 @@ func (p *Pool) greeted(c *conn, limit int) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.greeted.Load() {
+	if c.greeted.Load() || limit <= 0 { // 0: it is closed, or as good as that
 		return
 	}
 	c.greeted.Store(true)
-	p.gate.streams = min(max(limit, 1), p.cfg.MaxStreams)
+	p.gate.streams = min(limit, p.cfg.MaxStreams)
 	if c.state == stateNew {
 		return
 	}

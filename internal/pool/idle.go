@@ -73,7 +73,7 @@ func keepAliveTimeout(header string) (time.Duration, bool) {
 // sawKeepAlive notes a response's Keep-Alive header.
 func (p *Pool) sawKeepAlive(header string) {
 	timeout, ok := keepAliveTimeout(header)
-	if !ok {
+	if !ok || p.lastHint.Swap(int64(timeout)) == int64(timeout) {
 		return
 	}
 	p.mu.Lock()

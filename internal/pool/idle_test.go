@@ -130,40 +130,52 @@ func TestARestartTeachesNothing(t *testing.T) {
 
 // While idle, GOAWAY shows in nothing but that no request is admitted.
 func TestAnIdleConnectionWithGoAwayIsFoundOut(t *testing.T) {
-	for _, how := range []string{"by the next request", "by the sweeper"} {
-		t.Run(how, func(t *testing.T) {
-			inWorld(t, plan{proto: "h2c", noServer: true}, func(w *world) {
-				w.play(func(nc *memnet.Conn) {
-					p, ok := greet(nc, 0)
-					first := w.conns.Load() == 1
-					for ok {
-						var stream uint32
-						if stream, ok = p.next(); !ok {
-							return
-						}
-						p.answer(stream)
-						if first {
-							time.Sleep(time.Second)
-							p.goAway(stream, codeNone)
-						}
-					}
-				})
-				w.get()
-				time.Sleep(2 * time.Second)
-				if how == "by the next request" {
-					answer, info, err := w.send("POST", "body", pool.Want{})
-					if err != nil || answer != "ok" || info.Sends != 1 || info.Reused {
-						w.Errorf("error %v, info %+v", err, info)
-					}
-				} else {
-					time.Sleep(time.Minute)
+	bye := func(w *world) func(nc *memnet.Conn) {
+		return func(nc *memnet.Conn) {
+			p, ok := greet(nc, 0)
+			for ok {
+				var stream uint32
+				if stream, ok = p.next(); !ok {
+					return
 				}
-				if st := w.sumsUp(); st.Closed[pool.ReasonGoAway]+st.Closed[pool.ReasonIdleTimeout] == 0 {
-					w.Errorf("closed %v", st.Closed)
+				p.answer(stream)
+				if w.conns.Load() == 1 {
+					go func() {
+						time.Sleep(time.Second)
+						p.goAway(stream, codeNone)
+					}()
 				}
-			})
-		})
+			}
+		}
 	}
+	t.Run("by the next request", func(t *testing.T) {
+		inWorld(t, plan{proto: "h2c", noServer: true}, func(w *world) {
+			w.play(bye(w))
+			w.get()
+			time.Sleep(2 * time.Second)
+			answer, info, err := w.send("POST", "body", pool.Want{})
+			if err != nil || answer != "ok" || info.Sends != 1 || info.Reused {
+				w.Errorf("error %v, info %+v", err, info)
+			}
+			w.closedAs(pool.ReasonGoAway, 1)
+		})
+	})
+	t.Run("by the sweeper", func(t *testing.T) {
+		inWorld(t, plan{proto: "h2c", noServer: true, config: pool.Config{IdleTimeout: time.Hour, MaxAge: 10 * time.Second}}, func(w *world) {
+			w.play(bye(w))
+			first := w.get()
+			if _, info, err := w.send("GET", "", pool.Want{Avoid: first.Conn}); err != nil || info.Conn == first.Conn {
+				w.Fatalf("connection %d, error %v", info.Conn, err)
+			}
+			for st := w.sumsUp(); st.Closed == ([len(st.Closed)]uint64{}); st = w.sumsUp() {
+				time.Sleep(time.Second)
+			}
+			// Whichever of the two the timer was set for, it looked at both.
+			if st := w.sumsUp(); st.Closed[pool.ReasonGoAway] != 1 {
+				w.Errorf("closed %v", st.Closed)
+			}
+		})
+	})
 }
 
 func TestCloseIdle(t *testing.T) {

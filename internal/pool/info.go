@@ -62,7 +62,7 @@ type Info struct {
 	Setup   [3]Step       // DNS, Connect, TLS of a dial made for this caller, as far as it waited for it
 
 	Sends        int   // times the request was given to a connection
-	BytesWritten int64 // bytes of it written, headers included, on all connections; an estimate on HTTP/2
+	BytesWritten int64 // bytes of it written on all connections, headers and TLS included; on HTTP/2 those of its body
 	NeverSent    bool  // not one byte of it has left
 }
 

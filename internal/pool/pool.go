@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,7 @@ type Pool struct {
 	ctx       context.Context // of dials; ends with Drain or Close
 	cancel    context.CancelFunc
 	settled   chan struct{} // closed when draining has left nothing
+	lastHint  atomic.Int64  // of Keep-Alive headers, so that the same one again costs no lock
 
 	mu       sync.Mutex
 	draining bool
@@ -96,7 +98,6 @@ func (p *Pool) overLocked(c *conn, now time.Time) bool {
 
 // useLocked marks c as taken by s.
 func (p *Pool) useLocked(c *conn, s *send, now time.Time) {
-	s.got = c
 	s.info.Conn = c.id
 	s.info.Reused = c.requests > 0
 	s.info.Age = now.Sub(c.born)
@@ -121,9 +122,12 @@ func (p *Pool) useLocked(c *conn, s *send, now time.Time) {
 
 // unuseLocked takes back a use that came to nothing.
 func (p *Pool) unuseLocked(c *conn, s *send) {
-	s.got = nil
 	c.requests--
 	p.count.unacquired(s.info.Reused)
+	s.info.Conn, s.info.Reused = 0, false
+	if s.failedOn != nil {
+		s.info.Conn, s.info.Reused = s.failedOn.id, true
+	}
 }
 
 // listLocked puts c where it belongs after a change: to the front of the ready ones, or out of them.
@@ -141,7 +145,7 @@ func (p *Pool) giveLocked(c *conn, now time.Time) {
 		n = n.next
 		if s.accepts(c, now) {
 			p.useLocked(c, s, now)
-			s.wakeLocked(nil)
+			s.wakeLocked(c, nil)
 		}
 	}
 	if c.streams > 0 || c.state != stateOpen {

@@ -67,12 +67,16 @@ func (o *outgoing) end() {
 	}
 }
 
-// count is how much of the body has been read, and so, give or take a buffer, written.
-func (o *outgoing) count() int64 {
-	if o.watch == nil {
-		return 0
+// count is how much of the body has been read, and so, give or take a buffer, written. Of a body that is not watched it is
+// known only when all of it is.
+func (o *outgoing) count(req *http.Request, all bool) int64 {
+	switch {
+	case o.watch != nil:
+		return o.watch.n.Load()
+	case all:
+		return max(req.ContentLength, 0)
 	}
-	return o.watch.n.Load()
+	return 0
 }
 
 // faulty reports whether the body itself made the send fail.

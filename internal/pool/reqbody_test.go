@@ -125,6 +125,7 @@ func TestAPanicLeavesNothingTaken(t *testing.T) {
 				}
 				inWorld(t, p, func(w *world) {
 					w.get()
+					synctest.Wait() // an event is told by whoever is telling already
 					body := lend("body")
 					var want pool.Want
 					armed = true

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -120,14 +121,14 @@ func TestAStaleConnectionIsNotUsed(t *testing.T) {
 	}
 }
 
-// broken is a socket on which writing fails before reading does.
+// broken is a socket on which a write fails before any read does. What TLS says for farewell still gets through.
 type broken struct {
 	*memnet.Conn
 	fail *atomic.Bool
 }
 
 func (b broken) Write(p []byte) (int, error) {
-	if b.fail.Load() {
+	if b.fail.Swap(false) {
 		return 0, syscall.EPIPE
 	}
 	return b.Conn.Write(p)
@@ -198,6 +199,43 @@ func (w *world) breaking(fail []*atomic.Bool) dialFunc {
 		}
 		return broken{nc.(*memnet.Conn), fail[i]}, nil
 	}
+}
+
+// What net/http derives from the context of a request that then fails stays registered there, so it gets one of its own.
+func TestFailedRequestsLeaveNothingInTheirContext(t *testing.T) {
+	inWorld(t, plan{noServer: true}, func(w *world) {
+		w.play(func(nc *memnet.Conn) { hears(bufio.NewReader(nc)) })
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		for range 50 {
+			if _, _, err := w.sendIn(ctx, "GET", "", pool.Want{}); err == nil {
+				w.Fatal("no error")
+			}
+		}
+		synctest.Wait()
+		if n := reflect.ValueOf(ctx).Elem().FieldByName("children").Len(); n != 0 {
+			w.Errorf("%d contexts left", n)
+		}
+	})
+}
+
+// The wait of a second send has nothing to do with the connection of the first.
+func TestASecondSendMayGiveUpItsWait(t *testing.T) {
+	inWorld(t, plan{noServer: true}, func(w *world) {
+		w.play(func(nc *memnet.Conn) { hangUp(nc, true) })
+		w.get()
+		w.net.BlackHole(host)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_, info, err := w.sendIn(ctx, "GET", "", pool.Want{Idempotent: true})
+		e := w.asError(err)
+		if e.Kind != pool.Wait || e.NeverSent || e.Sends != 1 || info.Conn != 1 || !errors.Is(err, context.DeadlineExceeded) {
+			w.Errorf("error %+v, info %+v", e, info)
+		}
+		if st := w.sumsUp(); st.Streams != 0 || st.Open != 0 {
+			w.Errorf("stats %+v", st)
+		}
+	})
 }
 
 // On a connection that never carried a request there is no staleness to blame.

@@ -19,6 +19,7 @@ type send struct {
 	// On the connection.
 	conn     *conn              // checked out, not yet checked in
 	reserved bool               // and reserved, and nothing sent yet
+	begun    bool               // given to net/http
 	cancel   context.CancelFunc // of the context made for it, if there is one
 	h2       *streamTrace       // HTTP/2 only
 	out      outgoing
@@ -93,9 +94,13 @@ func (s *send) unwind() {
 	p.mu.Lock()
 	s.node.leave()
 	p.mu.Unlock()
-	if s.conn != nil {
-		s.unreserve()
+	switch {
+	case s.conn == nil:
+	case s.begun:
 		s.checkIn(closeCause{reason: ReasonError, detail: "panic"})
+	default:
+		s.unreserve()
+		s.giveBack()
 	}
 	s.out.end()
 }
@@ -119,7 +124,7 @@ func (s *send) announce(c *conn) error {
 
 // begin makes the request that net/http gets.
 func (s *send) begin(c *conn) *http.Request {
-	s.reserved = false
+	s.reserved, s.begun = false, true
 	s.info.Sends++
 	s.info.Wrote = time.Time{}
 	s.written, s.read = c.raw.written.Load(), c.raw.read.Load()
@@ -128,7 +133,7 @@ func (s *send) begin(c *conn) *http.Request {
 	switch {
 	case c.h2:
 		s.h2 = new(streamTrace)
-		ctx = s.h2.in(ctx)
+		ctx = s.h2.in(ctx, s.out.body == nil || s.out.body == http.NoBody)
 	case !s.want.OwnContext && ctx.Done() != nil:
 		ctx, s.cancel = context.WithCancel(ctx)
 	case s.out.watch == nil && s.failedOn == nil:
@@ -144,7 +149,7 @@ func (s *send) tally(c *conn) {
 	if s.h2 != nil {
 		if s.wroteStream(c) {
 			s.left = true
-			s.info.BytesWritten += s.out.count()
+			s.info.BytesWritten += s.out.count(s.req, s.h2.wrote.Load() != nil)
 		}
 		if at := s.h2.wrote.Load(); at != nil {
 			s.info.Wrote = *at
@@ -264,14 +269,24 @@ type streamTrace struct {
 	wrote        atomic.Pointer[time.Time]
 }
 
-func (t *streamTrace) in(ctx context.Context) context.Context {
-	t.hooks.WroteHeaders = func() { t.wroteHeaders.Store(true) }
-	t.hooks.GotFirstResponseByte = func() { t.firstByte.Store(true) }
-	t.hooks.WroteRequest = func(info httptrace.WroteRequestInfo) {
-		if info.Err == nil {
-			now := time.Now()
-			t.wrote.Store(&now)
+// in returns ctx with the hooks. Without a body the request is written with its headers; the hook for that may be called
+// when the response is there already.
+func (t *streamTrace) in(ctx context.Context, bodyless bool) context.Context {
+	written := func() {
+		now := time.Now()
+		t.wrote.Store(&now)
+	}
+	t.hooks.WroteHeaders = func() {
+		t.wroteHeaders.Store(true)
+		if bodyless {
+			written()
 		}
 	}
+	t.hooks.WroteRequest = func(info httptrace.WroteRequestInfo) {
+		if info.Err == nil && !bodyless {
+			written()
+		}
+	}
+	t.hooks.GotFirstResponseByte = func() { t.firstByte.Store(true) }
 	return httptrace.WithClientTrace(ctx, &t.hooks)
 }

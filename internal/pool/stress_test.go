@@ -47,7 +47,7 @@ func mood(rw http.ResponseWriter, r *http.Request) {
 // Workers do everything a caller may do, the network everything it can, and the sums stay right. When all have ended nothing
 // is left: no stream, no waiter, no slot, no goroutine, no unclosed body.
 func TestWhateverHappensNothingIsLost(t *testing.T) {
-	seeds := 6
+	seeds := 3
 	if testing.Short() {
 		seeds = 2
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sortie-go/sortie/internal/memnet"
 	"github.com/sortie-go/sortie/internal/pool"
 )
 
@@ -89,6 +90,17 @@ func TestMinIdleIsKeptWhileTheEndpointIsUsed(t *testing.T) {
 		synctest.Wait()
 		if st := w.sumsUp(); st.Idle != 0 {
 			w.Errorf("%d idle though nobody asked for five minutes", st.Idle)
+		}
+	})
+}
+
+// A server that keeps no idle connection does not make MinIdle dial in circles.
+func TestMinIdleDoesNotDialInCircles(t *testing.T) {
+	inWorld(t, plan{noServer: true, config: pool.Config{MinIdle: 2}}, func(w *world) {
+		w.play(func(*memnet.Conn) { time.Sleep(10 * time.Millisecond) })
+		time.Sleep(10 * time.Second)
+		if n := w.dialed.Load(); n < 10 || n > 22 {
+			w.Errorf("%d dials in 10 s", n)
 		}
 	})
 }
