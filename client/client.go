@@ -37,6 +37,7 @@ type Client struct {
 	draining   atomic.Bool
 	drainEnd   atomic.Int64 // when what began before Drain should have ended, in nanoseconds of the Unix epoch; 0 before Drain
 	drainFor   time.Duration
+	timers     timerPool
 	background sync.WaitGroup // endpoints that are being closed, attempts beside others
 	stopping   stopping
 }

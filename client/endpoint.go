@@ -33,6 +33,7 @@ func (ep *endpoint) send(a *attempt) (*http.Response, pool.Info, error) {
 	if ep.pool != nil {
 		return ep.pool.RoundTrip(&a.request, pool.Want{
 			Avoid:      a.avoid,
+			OwnContext: true,
 			OnConn:     a.advertise(),
 			HTTP1:      len(a.request.Header["Upgrade"]) > 0,
 			Idempotent: a.call.idempotent(),

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -10,8 +12,8 @@ import (
 //
 // All fields are guarded by call.mu.
 type limits struct {
-	timer *time.Timer
-	armed time.Time // when the timer fires; zero = not armed
+	timer *limitTimer // nil: never armed
+	armed time.Time   // when the timer fires; zero = not armed
 
 	total      time.Time     // zero: none, or the caller's own deadline comes first
 	totalOver  bool          // it has been acted upon
@@ -51,7 +53,8 @@ func (l *limits) over(now time.Time) error {
 // stop ends the limits for good.
 func (l *limits) stop() {
 	if l.timer != nil {
-		l.timer.Stop()
+		l.timer.end()
+		l.timer = nil
 	}
 	l.armed, l.attempt, l.progress = time.Time{}, time.Time{}, 0
 }
@@ -82,10 +85,46 @@ func (c *call) armLocked(now time.Time) {
 	}
 	l.armed = due
 	if l.timer == nil {
-		l.timer = time.AfterFunc(due.Sub(now), c.onTimer)
-		return
+		l.timer = c.client.timers.take(c)
 	}
-	l.timer.Reset(due.Sub(now))
+	l.timer.timer.Reset(due.Sub(now))
+}
+
+// A limitTimer is a call's timer. It is used again for other calls, which saves two of the allocations of each.
+type limitTimer struct {
+	timer *time.Timer
+	call  atomic.Pointer[call]
+	pool  *timerPool
+}
+
+// A timerPool holds timers that are not armed.
+type timerPool struct{ idle sync.Pool }
+
+// take returns a timer for c that is not armed.
+func (p *timerPool) take(c *call) *limitTimer {
+	t, ok := p.idle.Get().(*limitTimer)
+	if !ok {
+		t = &limitTimer{pool: p}
+		t.timer = time.AfterFunc(time.Hour, t.fire)
+		t.timer.Stop()
+	}
+	t.call.Store(c)
+	return t
+}
+
+func (t *limitTimer) fire() {
+	if c := t.call.Load(); c != nil {
+		c.onTimer()
+	}
+}
+
+// end gives the timer back, if it is certain that it will not fire any more.
+func (t *limitTimer) end() {
+	stopped := t.timer.Stop()
+	t.call.Store(nil)
+	if stopped {
+		t.pool.idle.Put(t)
+	}
 }
 
 // onTimer runs when the timer fires.

@@ -18,13 +18,8 @@ func (up *upstream) pick(a *attempt) *failure {
 	if f := up.await(c); f != nil {
 		return f
 	}
-	var (
-		triedRoom, deniedRoom [4]*balance.Endpoint
-		denied                = deniedRoom[:0]
-		q                     = up.query(c, triedRoom[:0])
-	)
+	q := up.query(c)
 	for {
-		q.Denied = denied
 		p := up.balancer.Pick(&q)
 		if p.Endpoint == nil {
 			return up.nothing(q.Tier, p.Known)
@@ -32,12 +27,12 @@ func (up *upstream) pick(a *attempt) *failure {
 		ep := (*up.seats.Load())[p.Endpoint]
 		if ep == nil { // it was retired this very moment
 			p.Endpoint.Release()
-			denied = append(denied, p.Endpoint)
+			q.Denied = append(q.Denied, p.Endpoint)
 			continue
 		}
 		if !ep.admit(a) {
 			p.Endpoint.Release()
-			denied = append(denied, p.Endpoint)
+			q.Denied = append(q.Denied, p.Endpoint)
 			continue
 		}
 		a.endpoint = ep
@@ -47,7 +42,8 @@ func (up *upstream) pick(a *attempt) *failure {
 }
 
 // query says what the next attempt of a call is picked for.
-func (up *upstream) query(c *call, tried []*balance.Endpoint) balance.Query {
+func (up *upstream) query(c *call) balance.Query {
+	var tried []*balance.Endpoint // nothing is allocated for the first attempt
 	for _, a := range c.attempts {
 		tried = append(tried, a.endpoint.seat)
 	}
@@ -70,15 +66,13 @@ func (up *upstream) untried(c *call) bool {
 	if up.hosts != nil {
 		return false
 	}
-	var room [4]*balance.Endpoint
-	q := up.query(c, room[:0])
+	q := up.query(c)
 	return up.balancer.HasUntried(&q)
 }
 
 // untriedForHedge is untried for a second attempt, which suspects and probes do not serve.
 func (up *upstream) untriedForHedge(c *call) bool {
-	var room [4]*balance.Endpoint
-	q := up.query(c, room[:0])
+	q := up.query(c)
 	q.Hedge = true
 	return up.balancer.HasUntried(&q)
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -16,9 +17,10 @@ func withLimit(p *limitPolicy, next sender) sender {
 		return next
 	}
 	return func(c *call) (*http.Response, error) {
-		ctx, done := c.waiting()
-		defer done()
-		r := p.slots.Acquire(ctx, c.queueWait(p.wait))
+		r := p.slots.Acquire(c.context(), 0) // most calls find a slot free, and need nothing to wait with
+		if r.Outcome == limit.Full {
+			r = c.waitForSlot(p)
+		}
 		c.mu.Lock()
 		c.queued, c.queueLength = r.Waited, r.Ahead
 		if r.Waited > 0 {
@@ -30,7 +32,10 @@ func withLimit(p *limitPolicy, next sender) sender {
 		case limit.Granted:
 			c.slot = p.slots
 		case limit.Canceled:
-			return nil, c.interrupted(ctx)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			cause := orError(c.ending, context.Cause(c.context()))
+			return nil, &failure{reason: c.contextReason(cause), err: cause}
 		case limit.Closed:
 			return nil, &failure{reason: ReasonDraining, err: ErrDraining}
 		default:
@@ -41,6 +46,20 @@ func withLimit(p *limitPolicy, next sender) sender {
 		}
 		return next(c)
 	}
+}
+
+// waitForSlot waits in the queue, if there is room and time.
+func (c *call) waitForSlot(p *limitPolicy) limit.Result {
+	ctx, done := c.waiting()
+	defer done()
+	return p.slots.Acquire(ctx, c.queueWait(p.wait))
+}
+
+func orError(err, def error) error {
+	if err != nil {
+		return err
+	}
+	return def
 }
 
 // overflow is the refusal of a full limit; where the call's own time was over first, it is that.
