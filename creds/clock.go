@@ -2,37 +2,48 @@ package creds
 
 import "time"
 
-// begin starts the loop, with the first read or Start.
+// begin starts looking at the clocks, and at a polled source, with the first read or Start.
 func (c *core[T]) begin() {
 	c.began.Do(func() {
 		now := time.Now()
 		c.mu.Lock()
 		c.looked, c.lookedAt = now, c.wall(now)
 		c.mu.Unlock()
-		c.loop.Go(c.run)
+		c.every(lookEvery, func() { c.look(time.Now()) })
+		if c.source.poll > 0 {
+			c.every(c.source.poll, func() {
+				if c.source.changed() {
+					c.val.Force(string(TriggerPoll))
+				}
+			})
+		}
 	})
 }
 
-// run wakes up every 30 s, compares the clocks and asks a polled source whether it has changed.
-func (c *core[T]) run() {
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
-	poll := time.NewTicker(max(c.source.poll, time.Millisecond))
-	defer poll.Stop()
-	if c.source.poll <= 0 {
-		poll.Stop()
-	}
-	for {
-		select {
-		case <-c.stop:
+// every calls f at intervals, counted from its end, until the core is closed. At rest that costs a timer, not a goroutine.
+func (c *core[T]) every(d time.Duration, f func()) {
+	var t *time.Timer
+	tick := func() {
+		c.mu.Lock()
+		if c.closed.Load() {
+			c.mu.Unlock()
 			return
-		case <-look.C:
-			c.look(time.Now())
-		case <-poll.C:
-			if c.source.changed() {
-				c.val.Force(string(TriggerPoll))
-			}
 		}
+		c.ticks.Add(1)
+		c.mu.Unlock()
+		defer c.ticks.Done()
+		f()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.closed.Load() {
+			t.Reset(d)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed.Load() {
+		t = time.AfterFunc(d, tick)
+		c.timers = append(c.timers, t)
 	}
 }
 

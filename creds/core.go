@@ -25,12 +25,13 @@ type core[T any] struct {
 	lastRead  atomic.Int64 // nanoseconds since 1970, with Config.IdleAfter
 
 	began  sync.Once
-	closed atomic.Bool
-	stop   chan struct{} // ends the loop
-	loop   sync.WaitGroup
+	closed atomic.Bool   // set under mu
+	stop   chan struct{} // closed by close
+	ticks  sync.WaitGroup
 
 	mu        sync.Mutex
-	looked    time.Time     // when the loop last compared the clocks
+	timers    []*time.Timer
+	looked    time.Time     // when look last compared the clocks
 	lookedAt  int64         // the wall clock then
 	skew      time.Duration // how far a service's clock is ahead
 	lag       time.Duration // the longest time before an end at which a new value came
@@ -44,7 +45,8 @@ type core[T any] struct {
 	asked     *Event        // the newest question
 	answered  []*Event      // questions that have been answered, and whose sequel is not decided yet
 	ready     []Event       // to be told by Changed
-	stats     Stats         // what is counted of it
+	fetches   [len(triggers)]Outcomes
+	stats     Stats // what else is counted of it
 }
 
 // source is what a core asks.
@@ -219,12 +221,16 @@ func (c *core[T]) pause(ctx context.Context) bool {
 
 // close is Close of Cache and Tokens.
 func (c *core[T]) close() error {
-	c.began.Do(func() {}) // no loop from now on
+	c.mu.Lock()
 	if !c.closed.Swap(true) {
 		close(c.stop)
 	}
+	for _, t := range c.timers {
+		t.Stop()
+	}
+	c.mu.Unlock()
 	c.val.Close()
-	c.loop.Wait()
+	c.ticks.Wait()
 	c.events.wait()
 	return nil
 }

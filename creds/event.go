@@ -21,6 +21,11 @@ const (
 	TriggerClock    Trigger = "clock"    // the wall clock was set back
 )
 
+// triggers are all of them, in the order in which they are counted.
+var triggers = [...]Trigger{
+	TriggerCold, TriggerSoft, TriggerHard, TriggerExpired, TriggerRejected, TriggerPoll, TriggerClock,
+}
+
 // Class returns the trigger's class, one of "cold", "ahead", "rejected" and "forced".
 func (t Trigger) Class() string {
 	switch t {

@@ -10,3 +10,6 @@ func (c *Cache) Look() { c.core.look(time.Now()) }
 
 // SetSkew is what a signer does that has learnt that a service's clock is ahead.
 func (c *Cache) SetSkew(d time.Duration) { c.core.setSkew(d) }
+
+// Warm is the part of a read that Sign pays for, which has read the clock already.
+func (c *Cache) Warm(now time.Time) bool { return c.core.warm(now) != nil }

@@ -94,10 +94,14 @@ func (c *core[T]) judge(value T, err error, fatal bool, e *Event) fresh.Outcome[
 	switch {
 	case it.stale && !(held == nil && c.stable && -it.life < c.maxStale()):
 		return c.failLocked(&AnswerError{fmt.Sprintf("expired %v ago", (-it.life).Round(time.Second))}, false, e)
-	case !c.comesBackLocked(held, it):
+	case held == nil:
 		return c.acceptLocked(held, it, now, wall, e)
-	case held.left(now, wall) <= 0:
-		return c.failLocked(&AnswerError{"a service has rejected it before"}, false, e)
+	case c.refused.has(it.key):
+		if held.left(now, wall) <= 0 {
+			return c.failLocked(&AnswerError{"a service has rejected it before"}, false, e)
+		}
+	case held.left(now, wall) <= 0 || !c.comesBack(held, it):
+		return c.acceptLocked(held, it, now, wall, e)
 	}
 	c.receiveLocked(it, held.windows.soft, false)
 	c.repeats = true
@@ -106,17 +110,13 @@ func (c *core[T]) judge(value T, err error, fatal bool, e *Event) fresh.Outcome[
 	return keep[T](nil)
 }
 
-// comesBackLocked reports whether an answer is the value in hand again, or one that a service rejected.
-func (c *core[T]) comesBackLocked(held, it *item[T]) bool {
-	switch {
-	case held == nil:
-		return false
-	case c.refused.has(it.key):
-		return true
-	case !c.nature.same(held.value, it.value) || it.expires.IsZero() != held.expires.IsZero():
+// comesBack reports whether an answer is the value in hand again. Expiries that are counted from the answer differ a
+// little each time.
+func (c *core[T]) comesBack(held, it *item[T]) bool {
+	if !c.nature.same(held.value, it.value) || it.expires.IsZero() != held.expires.IsZero() {
 		return false
 	}
-	return it.expires.Sub(held.expires) <= time.Second
+	return it.expires.Sub(held.expires) <= min(time.Second, held.life/10)
 }
 
 func (c *core[T]) acceptLocked(held, it *item[T], now time.Time, wall int64, e *Event) fresh.Outcome[*item[T]] {

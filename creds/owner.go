@@ -50,7 +50,7 @@ func (c *core[T]) Delay(t fresh.Try) time.Duration {
 	p.ended = c.ended
 	d, rule := delay(p, uniform)
 	if t.State == fresh.Valid && c.source.poll > 0 {
-		d, rule = c.source.poll, rulePoll // the loop asks; internal/fresh does not, for a value that is good
+		d, rule = c.source.poll, rulePoll // the poll asks; internal/fresh does not, for a value that is good
 	}
 	e.Next, e.Rule, e.Failures = now.Add(d), rule, t.Failures
 	if t.Err == nil {
@@ -89,13 +89,13 @@ func (c *core[T]) eventOfLocked(err error) *Event {
 	e := *c.asked
 	e.Outcome, e.Duration = OutcomeError, time.Since(e.Start)
 	e.Err = &FetchError{Source: c.cfg.Name, Err: cause}
-	c.stats.count(&e)
+	c.countLocked(&e)
 	return &e
 }
 
 // answeredLocked keeps the event of a question that has been answered, until it is known when the next will be put.
 func (c *core[T]) answeredLocked(e *Event) {
-	c.stats.count(e)
+	c.countLocked(e)
 	if len(c.answered) == 4 { // of sources that answered after they had been left behind
 		c.answered = slices.Delete(c.answered, 0, 1)
 	}

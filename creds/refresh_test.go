@@ -440,3 +440,25 @@ func TestCloseWithoutValue(t *testing.T) {
 		}
 	})
 }
+
+// The same key with a later end is progress. A second is the most that counts as the same, and a tenth of a short life.
+func TestExtendedKeyIsProgress(t *testing.T) {
+	for _, life := range []time.Duration{time.Second, time.Minute, time.Hour} {
+		t.Run(life.String(), func(t *testing.T) {
+			src := &source{}
+			src.answer = func(context.Context, int) (aws.Credentials, error) { return key(1, time.Now().Add(life)), nil }
+			story(t, src, creds.Config{}, func(t *testing.T, c *creds.Cache) {
+				for range 300 {
+					v, err := c.Retrieve(t.Context())
+					if err != nil || !v.Expires.After(time.Now()) {
+						t.Fatalf("%v, %v left", err, time.Until(v.Expires))
+					}
+					time.Sleep(life / 100)
+				}
+				if n := c.Stats().Fetches[creds.TriggerSoft].Unchanged; n != 0 {
+					t.Errorf("%d unchanged", n)
+				}
+			})
+		})
+	}
+}

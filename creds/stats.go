@@ -1,7 +1,6 @@
 package creds
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -87,11 +86,9 @@ func (c *core[T]) receiveLocked(it *item[T], soft time.Duration, changed bool) {
 	c.stats.Receipts = append(c.stats.Receipts, r)
 }
 
-func (s *Stats) count(e *Event) {
-	if s.Fetches == nil {
-		s.Fetches = make(map[Trigger]Outcomes)
-	}
-	o := s.Fetches[e.Trigger]
+// countLocked counts a question that has been answered.
+func (c *core[T]) countLocked(e *Event) {
+	o := &c.fetches[max(0, slices.Index(triggers[:], e.Trigger))]
 	switch e.Outcome {
 	case OutcomeOK:
 		o.OK++
@@ -102,7 +99,6 @@ func (s *Stats) count(e *Event) {
 	default:
 		o.Errors++
 	}
-	s.Fetches[e.Trigger] = o
 }
 
 // countWait notes how long a read took that was not served at once.
@@ -125,7 +121,12 @@ func (c *core[T]) report() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.stats
-	s.Receipts, s.Fetches = slices.Clone(s.Receipts), maps.Clone(s.Fetches)
+	s.Receipts, s.Fetches = slices.Clone(s.Receipts), make(map[Trigger]Outcomes)
+	for i, o := range c.fetches {
+		if o != (Outcomes{}) {
+			s.Fetches[triggers[i]] = o
+		}
+	}
 	s.Name, s.Kind = c.cfg.Name, c.source.kind
 	s.State, s.Closed = f.State.String(), c.closed.Load()
 	s.Stuck, s.Failures, s.DroppedEvents = f.Stuck, f.Failures, dropped

@@ -1,0 +1,5 @@
+//go:build !race
+
+package creds_test
+
+const raceEnabled = false
