@@ -42,6 +42,20 @@ func TestScenarioDNS(t *testing.T) {
 	}
 }
 
+func TestScenarioFour(t *testing.T) {
+	results := runScenario(t, "four")
+	if len(results) != 2 {
+		t.Fatalf("results %+v", results)
+	}
+	plain, sortie := results[0], results[1]
+	if plain.Failed == 0 || sortie.Failed != 0 {
+		t.Errorf("failed calls: %+v", results)
+	}
+	if plain.Extra["share_2_percent"] < 20 || sortie.Extra["share_2_percent"] > 15 || sortie.Extra["share_3_percent"] > 5 {
+		t.Errorf("shares of the slow and the dead backend: %+v", results)
+	}
+}
+
 // runScenario runs one scenario as a user would and reads its JSON.
 func runScenario(t *testing.T, name string) []result {
 	t.Helper()
@@ -63,7 +77,7 @@ func runScenario(t *testing.T, name string) []result {
 
 func TestMistakesOnTheCommandLineAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
-		"-only none": `no scenario "none"; there are: side, dns`,
+		"-only none": `no scenario "none"; there are: side, dns, four`,
 		"side":       `unexpected argument "side"; scenarios are chosen with -only`,
 	} {
 		var out, errs bytes.Buffer
