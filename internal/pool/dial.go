@@ -19,6 +19,7 @@ type dialing struct {
 	waiter  *send     // the one it was started for; guarded by pool.mu
 	warming bool      // it was started for nobody in particular
 	warm    *warmWant // but for this, or for MinIdle
+	fails   int       // failures in a row when it began
 	crowded bool      // it found no place in the group
 	raw     *netConn  // nil until there is a socket; owned by the dialling goroutine
 

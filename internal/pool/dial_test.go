@@ -218,6 +218,23 @@ func TestDialsBackOffAfterFailures(t *testing.T) {
 	})
 }
 
+// Dials that fail together are one failure: the next may follow soon.
+func TestDialsThatFailTogetherCountOnce(t *testing.T) {
+	inWorld(t, plan{noServer: true}, func(w *world) {
+		w.net.SetRTT(host, 10*time.Millisecond)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() { w.send("GET", "", pool.Want{}) })
+		}
+		wg.Wait()
+		began := time.Now()
+		w.send("GET", "", pool.Want{})
+		if took := time.Since(began); took > 60*time.Millisecond {
+			w.Errorf("the next dial ended after %v", took)
+		}
+	})
+}
+
 // Where HTTP/2 is possible the first dial goes alone: with luck it has room for all.
 func TestTheFirstDialScoutsTheProtocol_go13957(t *testing.T) {
 	for _, proto := range []string{"h2", "h2c"} {

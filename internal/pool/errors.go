@@ -43,7 +43,7 @@ type Error struct {
 
 	Open, Busy, Dialing int           // connections of the endpoint at that moment
 	DialStep            string        // with Wait: how far the dial made for it was, such as "dns"; "" = there was none
-	Waited              time.Duration // for a connection, all sends together
+	Waited              time.Duration // for a connection, dials of its own included, all sends together
 
 	NeverSent bool  // not one byte of the request has left
 	Reused    bool  // the connection had carried a request before

@@ -86,7 +86,7 @@ func (p *Pool) reopen() {
 
 // startDialLocked starts a dial, for the first waiter that has none or for warmth.
 func (p *Pool) startDialLocked(now time.Time, forWaiter bool) {
-	d := &dialing{pool: p, seq: p.joined}
+	d := &dialing{pool: p, seq: p.joined, fails: p.gate.fails}
 	if forWaiter {
 		for n := p.waiters.head; n != nil; n = n.next {
 			if n.of.dial == nil {
@@ -188,7 +188,9 @@ func (p *Pool) dialFailedLocked(d *dialing, err error, now time.Time) {
 	if p.draining {
 		return
 	}
-	p.penaltyLocked(now)
+	if d.fails == p.gate.fails { // those that fail together count once
+		p.penaltyLocked(now)
+	}
 	if d.warming && p.openLocked() > 0 {
 		return
 	}

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"net/http"
 	"net/netip"
 	"time"
 )
@@ -64,9 +63,4 @@ type Info struct {
 	Sends        int   // times the request was given to a connection
 	BytesWritten int64 // bytes of it written on all connections, headers and TLS included; on HTTP/2 those of its body
 	NeverSent    bool  // not one byte of it has left
-}
-
-// RoundTripper is what a Pool offers for traffic; *Pool implements it.
-type RoundTripper interface {
-	RoundTrip(req *http.Request, want Want) (*http.Response, Info, error)
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -26,6 +27,7 @@ type netConn struct {
 	answering           atomic.Bool           // somebody waits to hear of the next byte read
 	ended               atomic.Int32          // how, an ending
 	failure             atomic.Pointer[error] // what the first sign of it was
+	closing             sync.Once
 	closed              atomic.Bool
 }
 
@@ -124,11 +126,13 @@ func (n *netConn) CloseWrite() error {
 	return http.ErrNotSupported
 }
 
+// Close closes the socket; whoever calls it a second time waits until that is done.
 func (n *netConn) Close() error {
+	err := net.ErrClosed
+	n.closing.Do(func() { err = n.Conn.Close() })
 	if n.closed.Swap(true) {
-		return net.ErrClosed
+		return err
 	}
-	err := n.Conn.Close()
 	n.group.socketClosed()
 	if c := n.owner.Load(); c != nil {
 		c.pool.lostSocket(c)

@@ -160,6 +160,51 @@ func TestAPanicLeavesNothingTaken(t *testing.T) {
 	}
 }
 
+func TestAPanicBeforeTheSecondSendLeavesNothingTaken(t *testing.T) {
+	inWorld(t, plan{proto: "h2c", noServer: true, config: pool.Config{MaxConns: 1, MaxStreams: 2}}, func(w *world) {
+		refused := false
+		w.play(func(nc *memnet.Conn) {
+			p, ok := greet(nc, 2)
+			for n := 0; ok; n++ {
+				var stream uint32
+				if stream, ok = p.next(); !ok {
+					return
+				}
+				if n == 1 && !refused {
+					refused = true
+					p.goAway(stream-2, codeNone)
+					return
+				}
+				p.answer(stream)
+			}
+		})
+		w.get()
+		func() {
+			defer func() {
+				if v := recover(); v != "mine" {
+					w.Errorf("recovered %v", v)
+				}
+			}()
+			w.send("GET", "", pool.Want{OnConn: func(info pool.Info) error {
+				if info.Sends > 0 {
+					panic("mine")
+				}
+				return nil
+			}})
+		}()
+		synctest.Wait()
+		if st := w.sumsUp(); st.Streams != 0 || st.Open != 1 {
+			w.Errorf("stats %+v", st)
+		}
+		a, b := w.open(), w.open() // both places are there
+		a.Body.Close()
+		b.Body.Close()
+		if n := w.conns.Load(); n != 2 {
+			w.Errorf("%d connections", n)
+		}
+	})
+}
+
 // While its connection is waited for, a body is neither read nor closed.
 func TestABodyIsNotTouchedBeforeItsConnectionIsThere(t *testing.T) {
 	inWorld(t, plan{config: pool.Config{MaxConns: 1}}, func(w *world) {

@@ -52,7 +52,7 @@ func (s *send) fail(c *conn, err error) error {
 	if !again || !s.out.rewind(s.req) {
 		return failure
 	}
-	s.failedOn = c
+	s.failedOn, s.begun, s.gone = c, false, false
 	p := s.pool
 	p.mu.Lock()
 	p.resentLocked(c, rule, v.err, time.Now())
@@ -189,7 +189,7 @@ func (s *send) error(kind ErrKind, err error) *Error {
 	p.mu.Lock()
 	e := &Error{Kind: kind, Host: p.cfg.Host, Open: len(p.conns), Busy: len(p.conns) - p.idle, Dialing: p.gate.dials}
 	p.mu.Unlock()
-	e.Waited, e.NeverSent, e.Reused = s.info.Acquire, !s.left, s.info.Reused
+	e.Waited, e.NeverSent, e.Reused = s.info.Acquire+s.setupTime(), !s.left, s.info.Reused
 	e.Written, e.Sends, e.Conn, e.Remote = s.info.BytesWritten, s.info.Sends, s.info.Conn, s.info.Remote
 	e.Refused = s.left && !s.processed
 	e.Err = err

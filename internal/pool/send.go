@@ -149,11 +149,9 @@ func (s *send) tally(c *conn) {
 	if s.h2 != nil {
 		if s.wroteStream(c) {
 			s.left = true
-			s.info.BytesWritten += s.out.count(s.req, s.h2.wrote.Load() != nil)
+			s.info.BytesWritten += s.out.count(s.req, s.h2.wrote.Load() > 0)
 		}
-		if at := s.h2.wrote.Load(); at != nil {
-			s.info.Wrote = *at
-		}
+		s.info.Wrote = s.h2.wroteAt()
 		return
 	}
 	if n := c.raw.written.Load() - s.written; n > 0 {
@@ -264,29 +262,39 @@ func (s *send) giveBack() {
 // streamTrace is what an HTTP/2 request tells through httptrace. Hooks may come late, from net/http's goroutines.
 type streamTrace struct {
 	hooks        httptrace.ClientTrace
+	began        time.Time
 	wroteHeaders atomic.Bool
 	firstByte    atomic.Bool
-	wrote        atomic.Pointer[time.Time]
+	wrote        atomic.Int64 // nanoseconds since began, and one; 0 = not all is written
 }
 
 // in returns ctx with the hooks. Without a body the request is written with its headers; the hook for that may be called
 // when the response is there already.
 func (t *streamTrace) in(ctx context.Context, bodyless bool) context.Context {
-	written := func() {
-		now := time.Now()
-		t.wrote.Store(&now)
-	}
+	t.began = time.Now()
 	t.hooks.WroteHeaders = func() {
 		t.wroteHeaders.Store(true)
 		if bodyless {
-			written()
+			t.wroteAll()
 		}
 	}
-	t.hooks.WroteRequest = func(info httptrace.WroteRequestInfo) {
-		if info.Err == nil && !bodyless {
-			written()
+	if !bodyless {
+		t.hooks.WroteRequest = func(info httptrace.WroteRequestInfo) {
+			if info.Err == nil {
+				t.wroteAll()
+			}
 		}
 	}
 	t.hooks.GotFirstResponseByte = func() { t.firstByte.Store(true) }
 	return httptrace.WithClientTrace(ctx, &t.hooks)
+}
+
+func (t *streamTrace) wroteAll() { t.wrote.Store(int64(time.Since(t.began)) + 1) }
+
+// wroteAt is when the whole request was written; zero = it is not, or has not been told yet.
+func (t *streamTrace) wroteAt() time.Time {
+	if n := t.wrote.Load(); n > 0 {
+		return t.began.Add(time.Duration(n - 1))
+	}
+	return time.Time{}
 }
