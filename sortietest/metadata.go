@@ -17,7 +17,7 @@ import (
 //	md.Setenv(t)                         // AWS clients made from now on ask it
 //	md.Outage(10*time.Minute, 4*time.Minute, sortietest.OnAll, sortietest.MetadataFault{Status: 503})
 //
-// Or fill in the fields and call [Metadata.Start] or [Metadata.Serve]. The fields must not change after that; everything
+// Or fill in the fields and call [Metadata.Start], [Metadata.Listen] or [Metadata.Serve]. The fields must not change after that; everything
 // that may change is a method, and methods may be called from several goroutines at once. It is driven by the clock of
 // package time, and so works in [testing/synctest] bubbles.
 //
@@ -84,15 +84,20 @@ func NewMetadata(tb TB) *Metadata {
 // fails at once.
 func (m *Metadata) Start(tb TB) {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err == nil {
-		err = m.Serve(l)
-	}
-	if err != nil {
+	if err := m.Listen(); err != nil {
 		tb.Fatalf("sortietest: %v", err)
 		return
 	}
 	tb.Cleanup(m.Close)
+}
+
+// Listen is [Metadata.Start] for programs and for TestMain, where no test is at hand: the caller closes.
+func (m *Metadata) Listen() error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	return m.Serve(l)
 }
 
 // Serve answers on l, until [Metadata.Close], and returns at once. It may be called for several listeners, such as one of
