@@ -165,11 +165,25 @@ func TestACallAtADrainingAddressEnds(t *testing.T) {
 		lab.serve("10.0.0.9:80", slowBody(3*time.Minute))
 		c, dns := balanced(t, lab, 1)
 		dns.Host("up.internal", 10, "10.0.0.9")
+		get(t, c, up).Body.Close() // it is no newcomer
 		long := get(t, c, up)
 		dns.Host("up.internal", 10, "10.0.0.1")
 		time.Sleep(time.Minute)
 		if got := spread(t, c, 10); got["10.0.0.1"] != 10 {
 			t.Errorf("drained: %v", got)
+		}
+		dns.Host("up.internal", 10, "10.0.0.1", "10.0.0.9") // before its last call has ended
+		time.Sleep(30 * time.Second)
+		back := 0
+		for range 4 {
+			resp := get(t, c, up)
+			if client.ReportOf(resp).Attempts[0].Conn.Remote == netip.MustParseAddrPort("10.0.0.9:80") {
+				back++
+			}
+			resp.Body.Close()
+		}
+		if back != 2 {
+			t.Errorf("%d of 4 calls went to the address that is back", back)
 		}
 		if got := readAll(t, long); got != "done" {
 			t.Errorf("read %q", got)
@@ -196,6 +210,8 @@ func TestANameThatRotatesDrainsNobody(t *testing.T) {
 			rotate()
 			busy(t, c, 5*time.Second)
 		}
+		dns.Host("up.internal", 5, "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5")
+		busy(t, c, time.Minute) // longer than in a name that does not rotate
 		if got := spread(t, c, 60); len(got) != 6 || endpointsOf(c) != 6 {
 			t.Errorf("%v, %d endpoints", got, endpointsOf(c))
 		}
