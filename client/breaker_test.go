@@ -169,7 +169,9 @@ func TestAnOpenBreakerSendsCallsElsewhere(t *testing.T) {
 func TestAnOpenBreakerKeepsTheLastRealResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lab := newLab(t)
-		lab.serve("10.0.0.1:80", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "overloaded", 503) })
+		lab.serve("10.0.0.1:80", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "overloaded", http.StatusServiceUnavailable)
+		})
 		var seen reports
 		c := lab.client(client.Policy{Timeout: &client.Timeout{}, Retry: &client.Retry{Attempts: 5}, Breaker: &client.Breaker{Consecutive: 2}}, seen.config)
 		resp := get(t, c, up)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"net/textproto"
 	"os"
 	"syscall"
@@ -246,9 +245,6 @@ func (streamError) Error() string { return "HTTP/2 stream error" }
 
 // isProtocolError reports that what came back was no HTTP.
 func isProtocolError(err error) bool {
-	if _, ok := errors.AsType[textproto.ProtocolError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[*http.ProtocolError](err)
+	_, ok := errors.AsType[textproto.ProtocolError](err)
 	return ok
 }

@@ -167,6 +167,7 @@ func (c *call) deliver(resp *http.Response) {
 	c.mu.Lock()
 	c.body = responseBody{call: c, inner: resp.Body}
 	c.status, c.delivered = resp.StatusCode, true
+	c.limits.verdict = time.Now().Add(c.up.verdictAfter())
 	if upgraded {
 		c.limits.end() // the connection lives as long as its two ends want
 	}

@@ -159,14 +159,12 @@ func TestRebindingGainsNothing(t *testing.T) {
 func TestTooManyFilesIsNoMissingName_go18588(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lab := newLab(t)
-		c, dns := named(t, lab, "http://up.internal")
-		dns.Outage(sortietest.DNSReply{})
 		res := &dnscache.Resolver{Servers: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.53:53")},
 			DialDNS: func(context.Context, string, string) (net.Conn, error) {
 				return nil, &net.OpError{Op: "dial", Err: syscall.EMFILE}
 			}}
 		defer res.Close()
-		c = lab.client(client.Policy{}, func(cfg *client.Config) {
+		c := lab.client(client.Policy{}, func(cfg *client.Config) {
 			cfg.Resolver, cfg.Upstreams[0].External = res, []string{"http://up.internal"}
 		})
 		if _, err := c.Do(newRequest(t, t.Context(), "GET", up, nil)); client.ReasonOf(err) != client.ReasonLocalResource {

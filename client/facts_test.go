@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/textproto"
 	"os"
 	"strings"
 	"syscall"
@@ -85,7 +86,7 @@ var outcomes = []outcome{
 	{name: "lost", send: fails(io.EOF), reason: client.ReasonConnectionLost, verdict: "bad", repeat: "idem", errorType: "connection_reset"},
 	{name: "reset", send: fails(&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}),
 		reason: client.ReasonRemoteReset, verdict: "bad", repeat: "idem", errorType: "connection_reset"},
-	{name: "no HTTP", send: fails(&http.ProtocolError{ErrorString: "what?"}),
+	{name: "no HTTP", send: fails(textproto.ProtocolError("what?")),
 		reason: client.ReasonProtocol, verdict: "bad", repeat: "idem", errorType: "protocol_error"},
 	{name: "caller's body fails", body: failing{errors.New("disk on fire")},
 		send: func(r *http.Request) (*http.Response, error) {

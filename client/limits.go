@@ -20,13 +20,14 @@ type limits struct {
 	attempt    time.Time     // end of the one that runs; zero: none, or its headers have arrived
 	limited    *attempt      // whose end that is
 	perAttempt time.Duration // 0 = none
+	verdict    time.Time     // when the endpoint gets credit for an answer whose body is still open; zero: never, or it has
 	progress   time.Duration // of one Read; 0 = none
 	readSince  time.Time     // start of the Read that runs; zero: none runs
 }
 
 // due returns when the first limit will be over, and zero if none runs.
 func (l *limits) due() time.Time {
-	due := l.attempt
+	due := earlier(l.attempt, l.verdict)
 	if !l.totalOver {
 		due = earlier(l.total, due)
 	}
@@ -56,6 +57,7 @@ func (l *limits) stop() {
 		l.timer.end()
 		l.timer = nil
 	}
+	l.verdict = time.Time{}
 	l.armed, l.attempt, l.progress = time.Time{}, time.Time{}, 0
 }
 
@@ -136,6 +138,10 @@ func (c *call) onTimer() {
 		return
 	}
 	c.limits.armed = time.Time{}
+	if v := c.limits.verdict; !v.IsZero() && !now.Before(v) {
+		c.limits.verdict = time.Time{}
+		defer c.answer.tell(statusReason(c.status))
+	}
 	cause := c.limits.over(now)
 	if cause == nil {
 		c.armLocked(now)

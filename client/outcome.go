@@ -46,7 +46,10 @@ func statusVerdict(status int) verdict {
 // ran is how long the endpoint has had the attempt: to the headers, else so far.
 func (a *attempt) ran() time.Duration {
 	from := orDefault(a.info.InHand, a.start)
-	return orDefault(a.info.Headers, orDefault(a.endedAt, time.Now())).Sub(from)
+	if !a.info.Headers.IsZero() {
+		return a.info.Headers.Sub(from)
+	}
+	return orDefault(a.endedAt, time.Now()).Sub(from)
 }
 
 // slowFactor times the cost of an endpoint is too long for it to be the caller's deadline alone.
@@ -87,6 +90,27 @@ func (a *attempt) tell(reason Reason) {
 		overloaded = overloaded || reason.ErrorType() == "timeout"
 		l.slots.Observe(limit.Sample{Time: ran, Failed: v == bad || v == badDial, Overloaded: overloaded}, now)
 	}
+}
+
+// early tells an endpoint's balancer, at the headers, how long they took; what the answer is worth is told at its end, since a
+// body that breaks is a failure.
+func (a *attempt) early() {
+	if seat := a.endpoint.seat; seat != nil {
+		seat.Observe(balance.Observation{Time: a.ran(), Answered: true}, time.Now())
+	}
+	if a.permit.Probing() {
+		a.tell(statusReason(a.status)) // others wait for the word of a probe
+	}
+}
+
+// verdictAfter is how long after its headers an answer counts at the latest, however long its body: half of the window in
+// which it counts.
+func (up *upstream) verdictAfter() time.Duration {
+	window := 10 * time.Second
+	if b := up.policy.Breaker; b != nil {
+		window = orDefault(b.Window, window)
+	}
+	return window / 2
 }
 
 func (v verdict) breaker() breaker.Outcome {

@@ -58,6 +58,9 @@ func (up *upstream) outcome(a *attempt, resp *http.Response, err error) (*http.R
 		return nil, err
 	}
 	a.call.answer = a
+	if resp.Body != http.NoBody {
+		a.early()
+	}
 	up.headerTime.observe(took)
 	return resp, nil
 }
