@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,6 +114,25 @@ func TestWindowClosesByTimeWhileOthersWork(t *testing.T) {
 		})
 		got.wantValue(t, 100, 20*ms) // the last one is alone: nothing to wait for
 		b.wantCalls(t, []int{1, 2}, []int{3}, []int{4})
+	})
+}
+
+// Parts that are queued may ask for keys too, as soon as they get in.
+func TestWindowStaysOpenForPartsInTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &backend{}
+		batch := &facade.Batch[int, int]{Name: "items", Load: b.load}
+		limit := facade.Part[int]{Limit: &facade.Limit{Max: 1}}
+		var other sync.WaitGroup
+		other.Go(func() { do(t.Context(), facade.Options{}, get(after(1*ms, 1), limit)).wantValue(t, 1, 1*ms) })
+		synctest.Wait()
+		got := do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
+			one := facade.Go(s, "one", func(ctx context.Context) (int, error) { return batch.Get(ctx, 1) })
+			return sum(ctx, one, facade.Go(s, "two", func(ctx context.Context) (int, error) { return batch.Get(ctx, 2) }, limit))
+		})
+		got.wantValue(t, 30, 1*ms)
+		b.wantCalls(t, []int{1, 2})
+		other.Wait()
 	})
 }
 
@@ -384,6 +404,108 @@ func TestLoadMayUseAnotherBatch(t *testing.T) {
 		})
 		got.wantValue(t, 5, 10*ms)
 		b.wantCalls(t, upTo(5))
+	})
+}
+
+func TestAllFailsWithItsFirstFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		batch := &facade.Batch[int, int]{Name: "items", Max: 1, Load: func(ctx context.Context, keys []int) (map[int]int, error) {
+			if keys[0] == 2 {
+				return nil, errBoom
+			}
+			return map[int]int{keys[0]: 1}, sleep(ctx, time.Duration(10*keys[0])*ms)
+		}}
+		got := do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
+			values, err := batch.All(ctx, []int{1, 2, 3})
+			if values != nil || !errors.Is(err, errBoom) {
+				t.Error(values, err)
+			}
+			if _, err := batch.All(t.Context(), []int{1}); err == nil {
+				t.Error("no error outside of the run")
+			}
+			return 1, nil
+		})
+		got.wantValue(t, 1, 10*ms)
+		got.wantStates(t, "items/1=ok items/2=failed items/3=cancelled")
+	})
+}
+
+// A call that all have left is not waited for by those who come later.
+func TestBatchThatWasCancelledIsNotJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		batch := &facade.Batch[int, int]{Name: "items", Load: func(ctx context.Context, keys []int) (map[int]int, error) {
+			n := int(calls.Add(1))
+			if n == 1 {
+				time.Sleep(100 * ms)
+			}
+			return map[int]int{1: n}, nil
+		}}
+		ask := func(ctx context.Context) (int, error) { return batch.Get(ctx, 1) }
+		got := do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
+			if _, err := facade.Go(s, "left", ask, facade.Part[int]{Optional: true, Timeout: 10 * ms}).Get(ctx); err != nil {
+				return 0, err
+			}
+			if err := sleep(ctx, 1*ms); err != nil { // until it has left
+				return 0, err
+			}
+			return facade.Go(s, "later", ask).Get(ctx)
+		})
+		if got.err != nil || got.value != 2 {
+			t.Error(got.value, got.err)
+		}
+		time.Sleep(time.Second)
+	})
+}
+
+func TestLoadMayChangeItsKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		batch := &facade.Batch[int, int]{Name: "items", Load: func(ctx context.Context, keys []int) (map[int]int, error) {
+			if calls++; calls == 1 {
+				clear(keys)
+				return nil, errBoom
+			}
+			return map[int]int{1: 7}, nil
+		}}
+		do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
+			if _, err := batch.Get(ctx, 1); !errors.Is(err, errBoom) {
+				t.Error(err)
+			}
+			return batch.Get(ctx, 1)
+		}).wantValue(t, 7, 0)
+	})
+}
+
+func TestBatchOfARunThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &backend{}
+		batch := &facade.Batch[int, int]{Name: "items", Load: b.load}
+		var kept context.Context
+		got := do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
+			kept = ctx
+			if _, err := facade.Go(s, "a", failing(0, errBoom)).Get(ctx); err == nil {
+				t.Error("no error")
+			}
+			_, err := batch.All(ctx, []int{1, 2})
+			return 0, err
+		})
+		got.wantError(t, facade.Failed, "a", "", 0)
+		if _, err := batch.Get(kept, 1); !errors.Is(err, errBoom) {
+			t.Error(err)
+		}
+		b.wantCalls(t)
+	})
+}
+
+func TestCallsOfABatchCountAsParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		batch := &facade.Batch[int, int]{Name: "items", Load: (&backend{}).load, Window: 5 * ms}
+		got := do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
+			facade.Each(s, "many", make([]int, 9_999), func(context.Context, int) (int, error) { return 0, nil })
+			return batch.Get(ctx, 1)
+		})
+		got.wantError(t, facade.Usage, "items", `facade: page: part "items": more than 10000 parts`, 0)
 	})
 }
 

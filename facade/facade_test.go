@@ -345,7 +345,11 @@ func TestCallerGoneIsCancelledWithItsCause(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(30*ms, func() { cancel(errBoom) })
 		got := do(ctx, facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
-			return sum(ctx, facade.Go(s, "a", after(time.Second, 1)), facade.Go(s, "b", after(time.Second, 1), optional))
+			n, err := sum(ctx, facade.Go(s, "a", after(time.Second, 1)), facade.Go(s, "b", after(time.Second, 1), optional))
+			if e, ok := err.(*facade.Error); !ok || e.Kind != facade.Cancelled {
+				t.Errorf("Get: %v", err)
+			}
+			return n, err
 		})
 		e := got.wantError(t, facade.Cancelled, "", "facade: page: cancelled by the caller: context canceled: boom", 30*ms)
 		if !errors.Is(e, context.Canceled) || !errors.Is(e, errBoom) || e.Timeout() {

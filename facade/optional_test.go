@@ -125,6 +125,20 @@ func TestFallbackFuncAtTheEndOfTheRun(t *testing.T) {
 	}
 }
 
+func TestFallbackFuncThatRunsAtTheEndOfTheRunIsNotCalledAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		got := do(t.Context(), facade.Options{Timeout: 500 * ms}, get(failing(460*ms, errBoom), facade.Part[int]{
+			Optional:     true,
+			FallbackFunc: func(ctx context.Context, _ error) (int, error) { calls++; return 8, sleep(ctx, 10*ms) },
+		}))
+		got.wantValue(t, 8, 470*ms)
+		if p := got.part(t, "part"); calls != 1 || !errors.Is(p.Err, errBoom) {
+			t.Error(calls, p.Err)
+		}
+	})
+}
+
 // A FallbackFunc may ask other parts: the page of the user falls back on the page of their group.
 func TestFallbackFuncMayCallGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

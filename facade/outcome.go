@@ -148,9 +148,6 @@ func (r *run) cancelled() *Error {
 
 // timeUp ends the parts: the run by the required ones, or else the optional ones by their fallbacks.
 func (r *run) timeUp(fx *effects) {
-	if r.failure != nil || r.closing {
-		return
-	}
 	var late, spare []*part
 	for _, p := range r.all {
 		switch {
@@ -218,17 +215,13 @@ func (r *run) finish(err error) *Report {
 	r.root.phase = phaseReturned
 	r.count(&r.root)
 	r.settleAll(&fx)
-	cause := error(errUnused)
-	if r.failure != nil {
-		cause = r.failure
-	}
 	if r.active > 0 {
 		r.idle = make(chan struct{})
 	}
 	idle := r.idle
 	r.unlock(&fx)
 
-	r.cancel(cause)
+	r.cancel(errUnused) // of no effect if the run failed: that was the cause then
 	r.timer.Stop()
 	r.await(idle)
 	r.mu.Lock()

@@ -250,6 +250,3 @@ func (p *part) label() string {
 
 // named reports whether the part's name was given to Go or Each, and so has to be unique.
 func (p *part) named() bool { return p.kind <= kindGroup && p.group == nil }
-
-// required reports whether the run cannot do without the part.
-func (p *part) required() bool { return p.kind == kindPart && !p.optional }

@@ -91,6 +91,27 @@ func TestWaterfall(t *testing.T) {
 	})
 }
 
+// A run that failed, without a name, with more than it lists.
+func TestWaterfallOfAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, rep, _ := facade.Do(t.Context(), facade.Options{Timeout: 500 * ms}, func(ctx context.Context, s *facade.Scope) (int, error) {
+			facade.Each(s, "many", upTo(70), func(context.Context, int) (int, error) { return 1, nil })
+			synctest.Wait()
+			facade.Go(s, "cancelled", after(time.Second, 1))
+			facade.Go(s, "a name that is longer than what there is room for", failing(50*ms, errBoom))
+			return 0, sleep(ctx, time.Second)
+		})
+		text := rep.Waterfall()
+		lines := strings.SplitAfter(text, "\n")
+		wantGolden(t, "failure.txt", strings.Join(append(lines[:3], lines[66:]...), ""))
+		var b bytes.Buffer
+		if err := rep.WriteSVG(&b); err != nil {
+			t.Fatal(err)
+		}
+		wantHarmless(t, b.Bytes())
+	})
+}
+
 func TestWriteSVG(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rep := storefront(t)

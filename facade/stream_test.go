@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -187,6 +188,35 @@ func TestPanicOfAStreamsFunctionIsTheReaders(t *testing.T) {
 			panic(errBoom)
 		}) {
 			t.Error(d)
+		}
+	})
+}
+
+func TestGoexitOfAStreamsFunctionIsTheReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for range facade.Stream(t.Context(), facade.Options{}, func(context.Context, *facade.Scope) error { runtime.Goexit(); return nil }) {
+				t.Error("an item")
+			}
+			t.Error("the reader goes on")
+		}()
+		<-ended
+	})
+}
+
+func TestStreamAtTheEndOfTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		batch := &facade.Batch[int, int]{Name: "items", Load: (&backend{took: 5 * ms}).load}
+		items, rep, err := read(t.Context(), facade.Options{Timeout: 500 * ms}, func(ctx context.Context, s *facade.Scope) error {
+			facade.Go(s, "a", func(ctx context.Context) (int, error) { return batch.Get(ctx, 1) })
+			facade.Go(s, "b", after(time.Minute, 1))
+			return nil
+		})
+		wantItems(t, items, "a=10@7ms", "end@465ms")
+		if e, ok := err.(*facade.Error); !ok || e.Kind != facade.TimedOut || e.Part != "b" || len(rep.Parts) != 3 {
+			t.Error(err)
 		}
 	})
 }

@@ -206,6 +206,20 @@ func TestStragglerIsCountedAndItsResultDropped(t *testing.T) {
 	})
 }
 
+func TestDoDoesNotWaitBeyondTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := do(t.Context(), facade.Options{Timeout: 500 * ms}, func(ctx context.Context, s *facade.Scope) (int, error) {
+			facade.Go(s, "deaf", deaf(time.Minute, 9), optional)
+			return 1, sleep(ctx, 470*ms)
+		})
+		got.wantValue(t, 1, 475*ms)
+		if got.rep.Stragglers != 1 {
+			t.Error(got.rep.Waterfall())
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
 // Hung functions must not use up the permits.
 func TestPermitOfAStragglerIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -241,6 +241,49 @@ func TestSharedCallSurvivesItsCallers_undici5711(t *testing.T) {
 	})
 }
 
+func TestShareKeepsPartsOfDifferentNamesApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(nil)
+		one := facade.Part[int]{Key: 1, Share: s.share}
+		got := do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
+			return sum(ctx, facade.Go(s, "a", after(10*ms, 1), one), facade.Go(s, "b", after(10*ms, 2), one))
+		})
+		got.wantValue(t, 3, 10*ms)
+	})
+}
+
+// A call that all have left is no call to join, even if it takes its time to end.
+func TestSharedCallThatWasCancelledIsNotJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(deaf(100*ms, 7))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*ms, cancel)
+		got := s.run(ctx)
+		got.wantError(t, facade.Cancelled, "", "", 20*ms)
+		if got.rep.Stragglers != 1 { // of the run that left last
+			t.Error(got.rep.Waterfall())
+		}
+		s.run(t.Context()).wantValue(t, 7, 100*ms)
+		if s.calls.Load() != 2 {
+			t.Error(s.calls.Load(), "calls")
+		}
+	})
+}
+
+func TestPartThatIsOverBeginsNoSharedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(nil)
+		got := do(t.Context(), facade.Options{}, get(func(context.Context) (int, error) {
+			t.Error("called")
+			return 0, nil
+		}, facade.Part[int]{
+			Key: 1, Share: s.share, Optional: true, Timeout: 10 * ms,
+			When: func(ctx context.Context) (bool, error) { <-ctx.Done(); return true, nil },
+		}))
+		got.wantValue(t, 0, 10*ms)
+	})
+}
+
 func TestSharedCallHasALimitOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShared(after(time.Hour, 7))

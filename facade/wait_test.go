@@ -167,6 +167,34 @@ func TestLimitIsOneGateForManyRuns(t *testing.T) {
 	})
 }
 
+func TestLimitLetsThoseWhoResumeInFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string // the limit guards it
+		one := facade.Part[int]{Limit: &facade.Limit{Max: 1}}
+		note := func(name string) func(context.Context) (int, error) {
+			return func(ctx context.Context) (int, error) {
+				order = append(order, name)
+				return 1, sleep(ctx, 10*ms)
+			}
+		}
+		got := do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
+			dep := facade.Go(s, "dep", after(5*ms, 1))
+			a := facade.Go(s, "a", func(ctx context.Context) (int, error) {
+				if _, err := dep.Get(ctx); err != nil {
+					return 0, err
+				}
+				return note("a")(ctx)
+			}, one)
+			synctest.Wait() // a is parked, and its place is free
+			return sum(ctx, a, facade.Go(s, "b", note("b"), one), facade.Go(s, "c", note("c"), one))
+		})
+		got.wantValue(t, 3, 30*ms)
+		if want := []string{"b", "a", "c"}; !slices.Equal(order, want) {
+			t.Errorf("order %v, want %v", order, want)
+		}
+	})
+}
+
 func TestLimitIsLeftByThoseWhoGoAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := &facade.Limit{Max: 1}
@@ -301,6 +329,22 @@ func TestGetWithItsOwnLimit(t *testing.T) {
 			return a.Get(ctx)
 		})
 		got.wantValue(t, 1, 50*ms)
+	})
+}
+
+func TestStateDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
+			a := facade.Go(s, "a", after(10*ms, 1))
+			if a.State() != facade.StatePending {
+				t.Error(a.State())
+			}
+			n, err := a.Get(ctx)
+			if a.State() != facade.StateOK {
+				t.Error(a.State())
+			}
+			return n, err
+		}).wantValue(t, 1, 10*ms)
 	})
 }
 
