@@ -130,9 +130,10 @@ func (a *attempt) ownHeader() {
 	}
 }
 
-// neverSent reports that certainly no byte of the request has left.
+// neverSent reports that the server certainly has not acted on the request: no byte of it has left, or HTTP/2 says that it
+// was not processed.
 func (a *attempt) neverSent() bool {
-	return !a.handed || a.info.NeverSent
+	return !a.handed || a.info.NeverSent || a.reason == ReasonStreamRefused
 }
 
 // fails ends the attempt and returns the failure that goes up the pipeline.

@@ -43,6 +43,9 @@ func parseBase(text string, side Side) (*base, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q: host: %w", text, err)
 	}
+	if _, isLiteral := literal(target.host); !isLiteral && !plausibleHost(target.host) {
+		return nil, fmt.Errorf("%q: a label of the host is empty or too long", text)
+	}
 	return &base{text: text, url: u, target: target, side: side}, nil
 }
 

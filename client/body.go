@@ -38,7 +38,10 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.inner.Read(p)
 	c.mu.Lock()
-	c.reading, c.limits.readSince = false, time.Time{}
+	c.limits.readSince = time.Time{}
+	if err != io.EOF {
+		c.reading = false // at the end it stays, so that nobody takes the body for one that is not read
+	}
 	closed := b.closed
 	if !c.ended {
 		c.watch.book(metrics.PhaseBody, time.Now())

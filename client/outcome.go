@@ -21,6 +21,9 @@ func (a *attempt) judge(reason Reason) verdict {
 		return neutral
 	case badDial:
 		// A dial reports once, through the attempt that asked for it: others who waited for it are neutral.
+		if a.endpoint.pool == nil {
+			return badDial // a foreign Transport does not tell whose dial it was
+		}
 		for _, step := range a.info.Setup {
 			if step.Happened {
 				return badDial

@@ -40,6 +40,9 @@ func (cfg *Config) validate(m *mistakes) []parsedBases {
 	}
 	checkCount(m, "DrainTimeout", cfg.DrainTimeout)
 	cfg.Unlisted.validate("Unlisted", m)
+	if c := cfg.Unlisted.Conns; c != nil && c.UserTimeout > 0 && cfg.Dial != nil {
+		m.addf("Unlisted.Conns.UserTimeout", "has no effect with Config.Dial, which makes the sockets; remove one of them")
+	}
 	if cfg.Unlisted.Balance == nil {
 		cfg.Unlisted.single("Unlisted", m)
 	}
