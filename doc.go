@@ -5,7 +5,10 @@
 //	caller ─▶ client.Client
 //	  route      which upstream, and which side of it: internal or external
 //	  deadline   the time for all of it, body included
-//	  pick       an endpoint, and an attempt there
+//	  limit      one of a bounded number of slots
+//	  retry      attempts, within a budget
+//	  hedge      a second attempt while the first is slow
+//	  pick       an endpoint that is healthy and least loaded
 //	  sign       credentials, on what is really sent
 //	  wire       a connection from that endpoint's pool
 //	caller ◀── response ── report: where the time went
@@ -13,8 +16,11 @@
 // The packages:
 //
 //   - client: one call, down to the wire and back
+//   - dnscache: names to addresses, remembered; useful without client
+//   - creds: AWS credentials and bearer tokens, refreshed ahead; signers
+//   - facade: many calls, one answer, under one deadline
 //   - metrics: the phases in which time is counted
-//   - sortietest: a test kit of upstreams that fail in scripted ways
+//   - sortietest: a test kit of upstreams, DNS and metadata services that fail in scripted ways
 //
 // The module's DESIGN.md tells how they fit together and why.
 package sortie
