@@ -50,7 +50,10 @@ func (v *Value[T]) beginLocked(now time.Time, reason string) {
 	v.seq++
 	f := &flight{seq: v.seq, start: now, done: make(chan struct{}), cancel: cancel}
 	f.watch = time.AfterFunc(v.opt.Timeout+grace, func() { v.abandon(f) })
-	v.flight, v.forceAt = f, time.Time{}
+	if !v.forceAt.IsZero() { // whoever begins it, it is the one that was forced
+		v.forced, v.forceAt = now, time.Time{}
+	}
+	v.flight = f
 	v.busy.Add(1)
 	v.publishLocked(now, func(s *Snapshot[T], now time.Time) bool {
 		s.Since = now

@@ -33,6 +33,23 @@ func TestForcePassesBackOffAndKeepsItsGap(t *testing.T) {
 	})
 }
 
+func TestReaderWhoBeginsAForcedFlightKeepsItsGap(t *testing.T) {
+	src := &source{fetch: counting(0)}
+	bubble(t, src, fresh.Options{MinGap: time.Second}, func(t *testing.T, v *fresh.Value[string]) {
+		v.Force("first")
+		synctest.Wait()
+		v.Force("second") // is to wait for a second
+		time.Sleep(500 * time.Millisecond)
+		v.Adjust(func(*snapshot) fresh.Plan { return fresh.Plan{End: time.Now()} })
+		mustGet(t, v) // begins it sooner
+		v.Force("third")
+		time.Sleep(5 * time.Second)
+		if want := []time.Duration{0, 500 * time.Millisecond, 1500 * time.Millisecond}; !slices.Equal(src.times(), want) {
+			t.Errorf("asked at %v, want %v", src.times(), want)
+		}
+	})
+}
+
 func TestForceJoinsTheFlightInProgress(t *testing.T) {
 	src := &source{took: time.Second, fetch: counting(0)}
 	bubble(t, src, fresh.Options{MinGap: time.Second}, func(t *testing.T, v *fresh.Value[string]) {
