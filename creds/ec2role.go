@@ -101,7 +101,9 @@ func (t *expiryTap) GetMetadata(
 
 // expirationOf returns the field Expiration of a JSON object, zero without one.
 func expirationOf(text []byte) time.Time {
-	var body struct{ Expiration time.Time }
+	var body struct {
+		Expiration time.Time `json:"Expiration"`
+	}
 	if json.Unmarshal(text, &body) != nil {
 		return time.Time{} // the provider will say what is wrong
 	}

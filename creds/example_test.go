@@ -24,8 +24,11 @@ func ExampleNew() {
 	}
 	defer md.Close()
 
+	var refreshes []string
 	cache, err := creds.New(creds.EC2Role{Endpoint: md.URL(), RequireV2: true}, creds.Config{
-		OnRefresh: func(e creds.Event) { fmt.Println(e.Trigger, e.Outcome, e.Key) },
+		OnRefresh: func(e creds.Event) {
+			refreshes = append(refreshes, fmt.Sprint(e.Trigger, " ", e.Outcome, " ", e.Key))
+		},
 	})
 	if err != nil {
 		fmt.Println(err) // every mistake in the Config
@@ -39,10 +42,11 @@ func ExampleNew() {
 	fmt.Println(v.AccessKeyID, err)
 
 	cache.Close() // and with it OnRefresh has returned
+	fmt.Println(refreshes)
 	fmt.Println(md.Stats().Total(), "metadata calls")
 	// Output:
 	// SORTIETEST0001 <nil>
-	// cold ok 0001
+	// [cold ok 0001]
 	// 3 metadata calls
 }
 

@@ -61,7 +61,7 @@ func (c *core[T]) askAgain(e *Event) bool {
 }
 
 // call asks the source. A panic is the source's failure, not the process's.
-func (c *core[T]) call(ctx context.Context) (value T, err error, fatal bool) { //nolint:revive,staticcheck // fatal says more about err
+func (c *core[T]) call(ctx context.Context) (value T, err error, fatal bool) { //nolint:revive // fatal says more about err
 	defer func() {
 		if r := recover(); r != nil {
 			err, fatal = &PanicError{Value: r, Stack: debug.Stack()}, false

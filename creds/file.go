@@ -147,7 +147,7 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // readSmall reads a file of at most 64 KiB.
 func readSmall(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // the path is the user's configuration
 	if err != nil {
 		return nil, fmt.Errorf("creds: %w", err)
 	}

@@ -45,7 +45,6 @@ type item[T any] struct {
 	rejectFrom time.Time // from then on readers wait for another value
 	owed       bool      // rejected, and no question has been asked since
 	fatal      bool      // the source says that there will be no other
-	unchanged  int       // how often it came back
 }
 
 // backSlack is how far the wall clock may fall behind t0 before that counts as a step: clocks are slewed all the time.

@@ -75,7 +75,7 @@ func (c *core[T]) failLastLocked(t fresh.Try, e *Event, now time.Time) {
 
 // eventOfLocked returns the event of the question that ended with err. There is none yet if internal/fresh found the error.
 func (c *core[T]) eventOfLocked(err error) *Event {
-	cause := err
+	var cause error
 	switch {
 	case err == nil:
 		return c.takeLocked(func(e *Event) bool { return e.Outcome == OutcomeUnchanged })

@@ -26,9 +26,12 @@ func parseKeys(text []byte, profile string) (aws.Credentials, error) {
 // parseProcess reads what a credential_process prints: Version is 1, and Expiration may be missing.
 func parseProcess(text []byte) (aws.Credentials, error) {
 	var body struct {
-		Version                                              int
-		AccessKeyID                                          string `json:"AccessKeyId"`
-		SecretAccessKey, SessionToken, Expiration, AccountID string
+		Version         int    `json:"Version"`
+		AccessKeyID     string `json:"AccessKeyId"`
+		SecretAccessKey string `json:"SecretAccessKey"`
+		SessionToken    string `json:"SessionToken"`
+		Expiration      string `json:"Expiration"`
+		AccountID       string `json:"AccountId"`
 	}
 	switch err := json.Unmarshal(text, &body); {
 	case err != nil:
@@ -110,7 +113,9 @@ func jwtExpiry(token string) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	var claims struct{ Exp *float64 }
+	var claims struct {
+		Exp *float64 `json:"exp"`
+	}
 	if json.Unmarshal(text, &claims) != nil || claims.Exp == nil || *claims.Exp <= 0 || *claims.Exp > math.MaxInt32*100 {
 		return time.Time{}
 	}

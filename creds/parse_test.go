@@ -31,12 +31,12 @@ func TestParseProfile(t *testing.T) {
 
 func TestParseProcess(t *testing.T) {
 	for text, ok := range map[string]bool{
-		`{"Version":1,"AccessKeyId":"a","SecretAccessKey":"b"}`:                                           true,
-		` {"Version":1,"AccessKeyId":"a","SecretAccessKey":"b","Expiration":"2026-01-02T03:04:05+01:00"}`: true,
-		`{"Version":2,"AccessKeyId":"a","SecretAccessKey":"b"}`:                                           false,
-		`{"AccessKeyId":"a","SecretAccessKey":"b"}`:                                                       false,
-		`{"Version":1,"Expiration":"tomorrow"}`:                                                           false,
-		`{"Version":1,`:                                                                                   false,
+		`{"Version":1,"AccessKeyId":"a","SecretAccessKey":"b"}`:                                          true,
+		`{"Version":1,"AccessKeyId":"a","SecretAccessKey":"b","Expiration":"2026-01-02T03:04:05+01:00"}`: true,
+		`{"Version":2,"AccessKeyId":"a","SecretAccessKey":"b"}`:                                          false,
+		`{"AccessKeyId":"a","SecretAccessKey":"b"}`:                                                      false,
+		`{"Version":1,"Expiration":"tomorrow"}`:                                                          false,
+		`{"Version":1,`:                                                                                  false,
 	} {
 		c, err := parseKeys([]byte(text), "")
 		if (err == nil) != ok || ok && c.AccessKeyID != "a" {

@@ -58,7 +58,8 @@ type position struct {
 // so that many tries fit before the end: a back-off that is blind to the end sleeps through it.
 func delay(p position, uniform func() float64) (time.Duration, string) {
 	half := func(d time.Duration) time.Duration { return scale(d, 0.5+0.5*uniform()) }
-	d, rule := time.Duration(0), ""
+	var d time.Duration
+	var rule string
 	switch {
 	case p.cold:
 		d, rule = scale(min(doubled(time.Second, p.failures), 30*time.Second), 1+0.25*uniform()), ruleCold

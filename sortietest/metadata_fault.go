@@ -2,6 +2,7 @@ package sortietest
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,8 +108,7 @@ func (m *Metadata) releaseAllLocked() {
 
 // faultLocked returns the rule that hits a request of place, or nil.
 func (m *Metadata) faultLocked(place MetadataPlace, now time.Time) *metadataRule {
-	for i := len(m.rules) - 1; i >= 0; i-- {
-		r := m.rules[i]
+	for _, r := range slices.Backward(m.rules) {
 		switch {
 		case r.place&place == 0 || r.left == 0:
 		case !r.from.IsZero() && (now.Before(r.from) || !now.Before(r.to)):

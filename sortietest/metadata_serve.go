@@ -207,14 +207,14 @@ func (x *metadataExchange) container() {
 
 // keyBody is the JSON of an answer with keys.
 type keyBody struct {
-	Code            string `json:",omitempty"`
-	Message         string `json:",omitempty"`
-	LastUpdated     string `json:",omitempty"`
-	Type            string `json:",omitempty"`
+	Code            string `json:"Code,omitempty"`
+	Message         string `json:"Message,omitempty"`
+	LastUpdated     string `json:"LastUpdated,omitempty"`
+	Type            string `json:"Type,omitempty"`
 	AccessKeyID     string `json:"AccessKeyId"`
-	SecretAccessKey string
-	Token           string
-	Expiration      string
+	SecretAccessKey string `json:"SecretAccessKey"`
+	Token           string `json:"Token"`
+	Expiration      string `json:"Expiration"`
 }
 
 // next returns the keys of this answer and its shape.
@@ -245,7 +245,11 @@ func (x *metadataExchange) keys(instance bool) {
 			body = keyBody{Code: shape.Code, Message: "as the test wants it"}
 		}
 	}
-	text, _ := json.Marshal(body) // strings only
+	text, err := json.Marshal(body)
+	if err != nil { // of strings? but let it be seen
+		x.answer(http.StatusInternalServerError, "text/plain", err.Error())
+		return
+	}
 	if shape.BadJSON {
 		text = text[1:]
 	}
@@ -265,21 +269,25 @@ type assumed struct {
 	Result  struct {
 		Credentials struct {
 			AccessKeyID     string `xml:"AccessKeyId"`
-			SecretAccessKey string
-			SessionToken    string
-			Expiration      string
-		}
+			SecretAccessKey string `xml:"SecretAccessKey"`
+			SessionToken    string `xml:"SessionToken"`
+			Expiration      string `xml:"Expiration"`
+		} `xml:"Credentials"`
 		AssumedRoleUser struct {
-			Arn           string
+			Arn           string `xml:"Arn"`
 			AssumedRoleID string `xml:"AssumedRoleId"`
-		}
+		} `xml:"AssumedRoleUser"`
 	} `xml:"AssumeRoleWithWebIdentityResult"`
 }
 
 // refusedXML is the XML of an error of STS.
 type refusedXML struct {
 	XMLName xml.Name `xml:"https://sts.amazonaws.com/doc/2011-06-15/ ErrorResponse"`
-	Error   struct{ Type, Code, Message string }
+	Error   struct {
+		Type    string `xml:"Type"`
+		Code    string `xml:"Code"`
+		Message string `xml:"Message"`
+	} `xml:"Error"`
 }
 
 // sts answers AssumeRoleWithWebIdentity.

@@ -87,8 +87,8 @@ func (a asker) want(status int, method, path string, header ...string) string {
 func (a asker) key() (string, time.Time) {
 	a.t.Helper()
 	var k struct {
-		AccessKeyID string `json:"AccessKeyId"`
-		Expiration  time.Time
+		AccessKeyID string    `json:"AccessKeyId"`
+		Expiration  time.Time `json:"Expiration"`
 	}
 	if err := json.Unmarshal([]byte(a.want(200, "GET", rolesPath+"sortie")), &k); err != nil {
 		a.t.Error(err)
