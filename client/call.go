@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sortie-go/sortie/internal/limit"
@@ -22,6 +23,12 @@ type call struct {
 	start  time.Time
 
 	keyHeader, key string // an idempotency key of ours
+
+	preparing  sync.Once // by the signer
+	prepared   context.Context
+	prepareErr error
+	signAgain  atomic.Bool // the signer has replaced what was rejected
+	resigned   bool
 
 	logical http.Request // what resp.Request shows: the caller's, under a context that knows the call
 	view    callView

@@ -120,7 +120,19 @@ type Guard struct {
 // Sign gets the attempt's own request, after routing, with the URL, host, headers and body that will be sent. It may
 // change all of them. An error ends the call with [ReasonCredential]; nothing has been sent then. Sign is called concurrently.
 //
-// If a Signer also has a method Validate() error, [New] calls it and reports what it returns.
+// Three more methods are used where a Signer has them. Validate() error is called by [New], which reports what it returns.
+// Prepare(context.Context, *http.Request) (context.Context, error) is called once per call, with the caller's request, which it
+// may only read; Sign sees the values of the context that it returns. Observe(context.Context, *http.Request, *http.Response)
+// bool is called with each response: true means that the identity or date which was rejected has been replaced, and the call
+// is made once more, if its body can be sent again and the budget allows it.
 type Signer interface {
 	Sign(ctx context.Context, req *http.Request) error
+}
+
+type preparer interface {
+	Prepare(ctx context.Context, req *http.Request) (context.Context, error)
+}
+
+type observer interface {
+	Observe(ctx context.Context, req *http.Request, resp *http.Response) bool
 }

@@ -19,7 +19,8 @@ import (
 //	hedge      stage_hedge.go     a second attempt while the first one is slow. Below retry, whose attempts it doubles.
 //	pick       stage_pick.go      an endpoint, and with it an attempt: context, time limit, and the one clone of the
 //	                              request. Below retry and hedge, so that each attempt can go elsewhere.
-//	sign       stage_sign.go      credentials and date, fresh for each attempt, on what is really sent.
+//	sign       stage_sign.go      credentials and date, fresh for each attempt, on what is really sent. (Its other half, one
+//	                              attempt more when a key has been replaced, stands between retry and hedge.)
 //	wire       stage_wire.go      a connection from the endpoint's pool, the response's headers, the time account.
 //
 // On the way back the response's body is wrapped once (deliver, in client.go): the call, and all it holds, ends with it.
@@ -41,6 +42,7 @@ func pipeline(up *upstream) sender {
 	try := trier(wire)
 	try = withSigner(up.signer, try)
 	send := withHedge(up, up.hedge, try)
+	send = withResign(up, send)
 	send = withRetry(up.retry, send)
 	send = withLimit(up.limit, send)
 	send = withDeadline(up.timeout, send)

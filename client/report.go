@@ -67,15 +67,16 @@ type Attempt struct {
 type Kind uint8
 
 const (
-	KindFirst Kind = iota
-	KindMove       // the endpoint before could not be reached, and another was at hand
-	KindRetry      // the one before brought no acceptable answer
-	KindHedge      // the one before was slow
+	KindFirst  Kind = iota
+	KindMove        // the endpoint before could not be reached, and another was at hand
+	KindRetry       // the one before brought no acceptable answer
+	KindHedge       // the one before was slow
+	KindResign      // the one before was rejected for a key or date that has been replaced
 )
 
-// String returns "first", "move", "retry" or "hedge".
+// String returns "first", "move", "retry", "hedge" or "resign".
 func (k Kind) String() string {
-	if names := [...]string{"first", "move", "retry", "hedge"}; int(k) < len(names) {
+	if names := [...]string{"first", "move", "retry", "hedge", "resign"}; int(k) < len(names) {
 		return names[k]
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))

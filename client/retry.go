@@ -149,8 +149,14 @@ func (c *call) mayRepeat(f *failure) repeat {
 	return reasonFacts[f.reason].repeat
 }
 
-// counted is the number of attempts that count against Retry.Attempts: all but moves.
-func (c *call) counted() int { return len(c.attempts) - c.moves }
+// counted is the number of attempts that count against Retry.Attempts: all but moves and the one with a new signature.
+func (c *call) counted() int {
+	n := len(c.attempts) - c.moves
+	if c.resigned {
+		n--
+	}
+	return n
+}
 
 // wish reads Retry-After where the server may ask for a pause; 0 is no wish.
 func wish(resp *http.Response, now time.Time) time.Duration {

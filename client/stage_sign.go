@@ -1,14 +1,15 @@
 package client
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"github.com/sortie-go/sortie/metrics"
 )
 
-// withSigner has the attempt's request signed, when all else about it is final. It waits for the signer and books that
-// time as "credential".
+// withSigner has the attempt's request signed, when all else about it is final, and shows the signer what came of it. It waits
+// for the signer and books that time as "credential".
 func withSigner(signer Signer, try trier) trier {
 	if signer == nil {
 		return try
@@ -16,11 +17,67 @@ func withSigner(signer Signer, try trier) trier {
 	return func(a *attempt) (*http.Response, error) {
 		a.ownHeader()
 		a.watch.rest(time.Now())
-		err := signer.Sign(a.ctx, &a.request)
+		err := a.sign(signer)
 		a.watch.book(metrics.PhaseCredential, time.Now())
 		if err != nil {
 			return nil, a.fails(a.reasonOr(ReasonCredential), err)
 		}
-		return try(a)
+		resp, err := try(a)
+		if o, ok := signer.(observer); ok && err == nil && o.Observe(a.ctx, &a.request, resp) {
+			a.call.signAgain.Store(true)
+		}
+		return resp, err
+	}
+}
+
+// sign signs the attempt, with what the signer has prepared for the whole call.
+func (a *attempt) sign(signer Signer) error {
+	ctx := a.ctx
+	if p, ok := signer.(preparer); ok {
+		prepared, err := a.call.prepare(p)
+		if err != nil {
+			return err
+		}
+		ctx = signContext{a.ctx, prepared}
+	}
+	return signer.Sign(ctx, &a.request)
+}
+
+// prepare has the signer prepare the call, once.
+func (c *call) prepare(p preparer) (context.Context, error) {
+	c.preparing.Do(func() { c.prepared, c.prepareErr = p.Prepare(c.context(), c.req) })
+	return c.prepared, c.prepareErr
+}
+
+// A signContext is an attempt's context with the values of what was prepared for its call.
+type signContext struct {
+	context.Context
+	prepared context.Context
+}
+
+func (s signContext) Value(key any) any {
+	if v := s.prepared.Value(key); v != nil {
+		return v
+	}
+	return s.Context.Value(key)
+}
+
+// withResign makes one more attempt, with a new signature, when the signer says that the rejected identity or date has been
+// replaced. It waits for nothing; the extra attempt is outside Retry, which may be off, but not outside the budget.
+func withResign(up *upstream, next sender) sender {
+	if _, ok := up.signer.(observer); !ok {
+		return next
+	}
+	return func(c *call) (*http.Response, error) {
+		resp, err := next(c)
+		if err != nil || !c.signAgain.Swap(false) || c.resigned || !c.replayable() || !up.budget.TryRetry(time.Now()) {
+			return resp, err
+		}
+		c.resigned, c.kind, c.waited = true, KindResign, 0
+		rejected := keep(resp, c.answer)
+		c.answer.over()
+		resp, err = next(c)
+		f, _ := err.(*failure)
+		return c.settleFor(rejected, resp, f)
 	}
 }

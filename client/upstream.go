@@ -59,7 +59,7 @@ func newUpstream(c *Client, cfg Upstream, bases parsedBases) *upstream {
 	now := time.Now()
 	up.limit = cfg.Policy.Limit.compile(up.timeout)
 	up.hedge = cfg.Policy.Hedge.compile(now)
-	if up.retry != nil || up.hedge != nil {
+	if _, observes := cfg.Signer.(observer); observes || up.retry != nil || up.hedge != nil {
 		up.budget = cfg.Policy.Budget.compile(now)
 	}
 	if up.transport == nil {
