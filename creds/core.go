@@ -231,6 +231,7 @@ func (c *core[T]) close() error {
 	c.mu.Unlock()
 	c.val.Close()
 	c.ticks.Wait()
+	c.tell()
 	c.events.wait()
 	return nil
 }

@@ -62,6 +62,7 @@ func TestFatalErrorComesAsItIs_awsS23(t *testing.T) {
 		if _, _, err := tryRead(t, c); err != (refused{}) {
 			t.Errorf("Retrieve: %v", err)
 		}
+		synctest.Wait()
 		if n := logged.count(slog.LevelError); n != 1 {
 			t.Errorf("%d errors logged", n)
 		}

@@ -128,21 +128,28 @@ func (c *core[T]) Eager() bool {
 // Changed runs after each publication and change of state, in order and outside all locks.
 func (c *core[T]) Changed(s *fresh.Snapshot[*item[T]]) {
 	now := time.Now()
+	owed := false
+	if it := s.Value; it != nil {
+		c.mu.Lock()
+		it.publish(c, it.left(now, c.wall(now)))
+		owed = it.owed && s.Since.IsZero()
+		c.mu.Unlock()
+	}
+	c.tell()
+	if owed {
+		c.val.Force(string(TriggerRejected))
+	}
+}
+
+// tell logs and hands on the events that everybody can see the outcome of.
+func (c *core[T]) tell() {
 	c.mu.Lock()
 	ready := c.ready
 	c.ready = nil
-	owed := false
-	if it := s.Value; it != nil {
-		it.publish(c, it.left(now, c.wall(now)))
-		owed = it.owed && s.Since.IsZero()
-	}
 	c.mu.Unlock()
 	for _, e := range ready {
 		e.log(c.cfg.Logger)
 		c.events.push(e)
-	}
-	if owed {
-		c.val.Force(string(TriggerRejected))
 	}
 }
 
