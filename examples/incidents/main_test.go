@@ -56,6 +56,31 @@ func TestScenarioFour(t *testing.T) {
 	}
 }
 
+func TestScenarioCredentials(t *testing.T) {
+	results := runScenario(t, "credentials")
+	if len(results) != 4 {
+		t.Fatalf("results %+v", results)
+	}
+	plain, plainAway, sortie, sortieAway := results[0], results[1], results[2], results[3]
+	if plain.Failed != 0 || sortie.Failed != 0 || plainAway.Failed != plainAway.Calls || sortieAway.Failed != 0 {
+		t.Errorf("failed calls: %+v", results)
+	}
+	if plain.Extra["metadata_calls_per_request"] < 0.9 || sortie.Extra["metadata_calls_per_request"] > 0.2 {
+		t.Errorf("metadata calls: %+v", results)
+	}
+}
+
+func TestScenarioFacade(t *testing.T) {
+	results := runScenario(t, "facade")
+	if len(results) != 3 {
+		t.Fatalf("results %+v", results)
+	}
+	serial, parallel, sortie := results[0], results[1], results[2]
+	if sortie.Failed >= serial.Failed || sortie.Failed >= parallel.Failed || sortie.Failed == 0 {
+		t.Errorf("failed pages: %+v", results) // every twentieth price fails, and a page needs its price
+	}
+}
+
 // runScenario runs one scenario as a user would and reads its JSON.
 func runScenario(t *testing.T, name string) []result {
 	t.Helper()
@@ -77,7 +102,7 @@ func runScenario(t *testing.T, name string) []result {
 
 func TestMistakesOnTheCommandLineAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
-		"-only none": `no scenario "none"; there are: side, dns, four`,
+		"-only none": `no scenario "none"; there are: side, dns, four, credentials, facade`,
 		"side":       `unexpected argument "side"; scenarios are chosen with -only`,
 	} {
 		var out, errs bytes.Buffer
