@@ -28,6 +28,14 @@ func (g *gate) next(now time.Time) time.Duration {
 	return 0
 }
 
+// state is the breaker's, in a word.
+func (g *gate) state() string {
+	if b := g.breaker.Load(); b != nil {
+		return b.State().String()
+	}
+	return breaker.Closed.String()
+}
+
 // guardWith puts an endpoint's breaker in place.
 func (ep *endpoint) guardWith(up *upstream, policy *Breaker) {
 	if policy == nil {

@@ -3,6 +3,7 @@ package client
 import (
 	"time"
 
+	"github.com/sortie-go/sortie/internal/balance"
 	"github.com/sortie-go/sortie/internal/pool"
 )
 
@@ -28,6 +29,14 @@ type UpstreamStats struct {
 type EndpointStats struct {
 	Base string // scheme and host
 	Tier Side   // AutoSide if the upstream has no base URLs
+	Addr string // the address, where the endpoint is one of several of a name; else empty
+
+	State    string        // "closed", "half_open", "open": its breaker; "ejected" comes before those
+	For      time.Duration // ejected or open: how long nothing will be sent there
+	Attempts int           // running, bodies included
+	Cost     time.Duration // what Balance reckons with: a peak average of the time to headers; 0: nothing known
+	Suspect  bool          // it has failed twice in a row or more: others are preferred
+
 	ConnStats
 }
 
@@ -43,10 +52,34 @@ func (c *Client) Stats() Stats {
 				u.Ended[r] = n
 			}
 		}
+		seats := up.seatStats(now)
 		for _, ep := range up.endpoints() {
-			u.Endpoints = append(u.Endpoints, EndpointStats{Base: ep.name, Tier: ep.tier, ConnStats: ep.connStats()})
+			u.Endpoints = append(u.Endpoints, ep.stats(seats[ep.seat], now))
 		}
 		s.Upstreams = append(s.Upstreams, u)
+	}
+	return s
+}
+
+// seatStats is what the balancer knows of each endpoint.
+func (up *upstream) seatStats(now time.Time) map[*balance.Endpoint]balance.EndpointStats {
+	seats := make(map[*balance.Endpoint]balance.EndpointStats)
+	for _, s := range up.balancer.Stats(now).Endpoints {
+		seats[s.Endpoint] = s
+	}
+	return seats
+}
+
+func (ep *endpoint) stats(seat balance.EndpointStats, now time.Time) EndpointStats {
+	s := EndpointStats{
+		Base: ep.name, Tier: ep.tier, State: ep.gate.state(), For: ep.gate.next(now),
+		Attempts: seat.Pending, Cost: seat.Cost, Suspect: seat.Suspect > 0, ConnStats: ep.connStats(),
+	}
+	if ep.address != nil {
+		s.Addr = ep.address.addr.String()
+	}
+	if seat.Ejected > 0 {
+		s.State, s.For = "ejected", max(s.For, seat.Ejected)
 	}
 	return s
 }
