@@ -191,6 +191,7 @@ func TestChaos(t *testing.T) {
 					if _, ok := got.err.(*facade.Error); got.err != nil && !ok || got.took > o.Timeout {
 						t.Errorf("seed %d: %v after %v of %v", seed, got.err, got.took, o.Timeout)
 					}
+					time.Sleep(time.Second) // the deaf ones come home, and OnPart at the very end of the run has been called
 					if n := int(told.Load()); n != len(got.rep.Parts) {
 						t.Errorf("seed %d: %d parts of %d were told\n%s", seed, n, len(got.rep.Parts), got.rep.Waterfall())
 					}
@@ -203,7 +204,6 @@ func TestChaos(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			time.Sleep(time.Second) // the deaf ones come home
 			wantEmpty(t, shared.limit)
 		})
 	}

@@ -198,7 +198,7 @@ const fallbackTime = 50 * time.Millisecond
 
 func (f *Future[T]) rescue(why error) {
 	p, r := &f.part, f.part.run
-	ctx, cancel := context.WithTimeout(r.hard, fallbackTime)
+	ctx, cancel := context.WithTimeout(&r.hard, fallbackTime)
 	defer cancel()
 	// A function that does not heed its context is left behind, as those of parts are.
 	stop := context.AfterFunc(ctx, func() {

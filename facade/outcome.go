@@ -126,14 +126,14 @@ func (r *run) lapse(p *part, e *Error, fx *effects) {
 	}
 }
 
-// notice ends the run if its context has ended. The two contexts end one after the other, in any order.
+// notice ends the run if its context has ended. When the caller leaves, hard ends before soft.
 func (r *run) notice(fx *effects) {
-	soft, hard := r.soft.Err(), r.hard.Err()
+	hard := r.hard.Err()
 	switch {
 	case r.failure != nil || r.closing:
-	case soft == context.Canceled || hard == context.Canceled:
+	case hard == context.Canceled:
 		r.fail(nil, r.cancelled(), fx)
-	case soft != nil || hard != nil:
+	case hard != nil || r.soft.Err() != nil:
 		r.timeUp(fx)
 		if hard != nil {
 			r.endFallbacks(fx)
@@ -143,7 +143,7 @@ func (r *run) notice(fx *effects) {
 
 // cancelled is the failure of a run whose caller went away.
 func (r *run) cancelled() *Error {
-	return &Error{Run: r.name, Kind: Cancelled, Err: fmt.Errorf("cancelled by the caller: %w", causeOf(r.inner))}
+	return &Error{Run: r.name, Kind: Cancelled, Err: fmt.Errorf("cancelled by the caller: %w", causeOf(&r.hard))}
 }
 
 // timeUp ends the parts: the run by the required ones, or else the optional ones by their fallbacks.
@@ -201,7 +201,16 @@ func (r *run) expire() {
 	r.mu.Lock()
 	fx := r.join()
 	r.timeUp(&fx)
+	if !r.closing {
+		r.timer = time.AfterFunc(r.end-r.now(), r.endFn)
+	}
 	r.unlock(&fx)
+}
+
+// endFn ends the context of the run's function, after those of the parts.
+func (r *run) endFn() {
+	<-r.soft.Done() // its deadline is over, or just about to be
+	r.cancel(r.limit)
 }
 
 // finish ends the run with the error of its function, waits for the parts and makes the report.
@@ -219,17 +228,16 @@ func (r *run) finish(err error) *Report {
 		r.idle = make(chan struct{})
 	}
 	idle := r.idle
+	r.timer.Stop()
 	r.unlock(&fx)
 
 	r.cancel(errUnused) // of no effect if the run failed: that was the cause then
-	r.timer.Stop()
 	r.await(idle)
 	r.mu.Lock()
 	r.closed = true
 	rep := r.report()
 	r.mu.Unlock()
-	r.frees[0]()
-	r.frees[1]()
+	r.free()
 	if r.onRun != nil {
 		r.onRun(rep)
 	}

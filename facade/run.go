@@ -22,18 +22,18 @@ type run struct {
 	grace         time.Duration
 
 	outer  any                     // the node in which the run was begun, if any
-	inner  context.Context         // above hard and soft
-	cancel context.CancelCauseFunc // ends all three
-	hard   context.Context         // of fn: until end
+	hard   fnContext               // of fn: until end
+	cancel context.CancelCauseFunc // ends hard, and with it soft
 	soft   context.Context         // of the parts: until partsEnd
-	frees  [2]context.CancelFunc   // of hard and soft
-	timer  *time.Timer             // calls expire at partsEnd
+	free   context.CancelFunc      // of soft
+	limit  *limitError             // the cause when they end by time
 	root   part                    // stands for fn
 	stream *stream                 // of Stream
 
 	ready partStack // have their permit, need a goroutine
 
 	mu       sync.Mutex
+	timer    *time.Timer // calls expire at partsEnd, then endFn at end
 	all      []*part
 	first    [8]*part // room for all, in most runs
 	names    map[ident]*part
@@ -70,13 +70,15 @@ func begin(ctx context.Context, o *Options) *Scope {
 	}
 	r.partsEnd, r.end = o.span(left)
 	r.grace = r.end - r.partsEnd
-	limit := &limitError{whose: "run's", limit: r.partsEnd}
-	r.inner, r.cancel = context.WithCancelCause(ctx)
-	r.hard, r.frees[0] = context.WithDeadlineCause(r.inner, r.start.Add(r.end), limit)
-	r.soft, r.frees[1] = context.WithDeadlineCause(r.inner, r.start.Add(r.partsEnd), limit)
-	r.root.Context, r.root.run, r.root.kind, r.root.name = r.hard, r, kindRoot, o.Name
+	r.limit = &limitError{whose: "run's", limit: r.partsEnd}
+	r.hard.run = r
+	r.hard.Context, r.cancel = context.WithCancelCause(ctx)
+	r.soft, r.free = context.WithDeadlineCause(r.hard.Context, r.start.Add(r.partsEnd), r.limit)
+	r.root.Context, r.root.run, r.root.kind, r.root.name = &r.hard, r, kindRoot, o.Name
 	r.root.phase, r.root.busy, r.busy = phaseRunning, true, 1
+	r.mu.Lock()
 	r.timer = time.AfterFunc(r.partsEnd, r.expire)
+	r.mu.Unlock()
 
 	if text := o.mistake(); text != "" {
 		r.mistake("", text)
@@ -86,6 +88,25 @@ func begin(ctx context.Context, o *Options) *Scope {
 		r.refuse(r.cancelled())
 	}
 	return s
+}
+
+// fnContext is the context of the run's function. It ends soon after those of the parts and seldom by time, so it has no
+// timer of its own until then; context.WithDeadline would set one for each run.
+type fnContext struct {
+	context.Context
+	run *run
+}
+
+// Deadline is the end of the run.
+func (c *fnContext) Deadline() (time.Time, bool) { return c.run.start.Add(c.run.end), true }
+
+// Err tells the end by time from the others.
+func (c *fnContext) Err() error {
+	err := c.Context.Err()
+	if err == context.Canceled && context.Cause(c.Context) == c.run.limit {
+		return context.DeadlineExceeded
+	}
+	return err
 }
 
 // refuse fails the run from outside of it.

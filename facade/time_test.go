@@ -66,6 +66,30 @@ func TestTimeOfParts(t *testing.T) {
 	}
 }
 
+// Without grace the contexts of the function and of the parts end at the same instant, and both by time.
+func TestContextsEndByTimeWithoutGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var errs [2]error
+		got := do(t.Context(), facade.Options{Timeout: 500 * ms, Grace: -1}, func(ctx context.Context, s *facade.Scope) (int, error) {
+			facade.Go(s, "a", func(ctx context.Context) (int, error) {
+				<-ctx.Done()
+				errs[0] = ctx.Err()
+				return 0, ctx.Err()
+			}, optional)
+			<-ctx.Done()
+			errs[1] = ctx.Err()
+			return 0, ctx.Err()
+		})
+		got.wantError(t, facade.TimedOut, "", "", 475*ms)
+		synctest.Wait()
+		for _, err := range errs {
+			if err != context.DeadlineExceeded {
+				t.Error(errs)
+			}
+		}
+	})
+}
+
 func TestLateRequiredPartsAreAllNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := do(t.Context(), facade.Options{Timeout: 500 * ms, Permits: 3}, func(ctx context.Context, s *facade.Scope) (int, error) {
