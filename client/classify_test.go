@@ -246,7 +246,7 @@ func TestForeignErrorsHaveReasonsToo(t *testing.T) {
 
 func TestErrorTypesAreTheClosedSet(t *testing.T) {
 	known := map[string]bool{}
-	for _, s := range strings.Fields(`timeout connect_timeout dns_error connection_refused connection_failed connection_reset
+	for s := range strings.FieldsSeq(`timeout connect_timeout dns_error connection_refused connection_failed connection_reset
 		tls_error protocol_error body_error credential_error port_budget queue_full no_endpoint breaker_open no_upstream
 		draining panic _OTHER`) {
 		known[s] = true

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,7 +100,7 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 	returned := false
 	defer func() {
 		if !returned {
-			call.fail(&failure{reason: ReasonPanic})
+			_ = call.fail(&failure{reason: ReasonPanic}) // the panic is what the caller gets
 		}
 	}()
 	resp, err := c.send(call)
@@ -206,7 +207,7 @@ func (c *Client) everyUpstream() []*upstream {
 	if c.unlisted == nil {
 		return c.upstreams
 	}
-	return append(c.upstreams[:len(c.upstreams):len(c.upstreams)], c.unlisted)
+	return append(slices.Clip(c.upstreams), c.unlisted)
 }
 
 // retire closes an endpoint that no table holds any more, in the background: closing a connection can wait for its peer.

@@ -43,12 +43,11 @@ func (c timeoutCause) Is(target error) bool { return target == context.DeadlineE
 // [io.EOF] and [http.ErrBodyReadAfterClose]. Its fields are facts; for the questions that callers usually have there are [NeverSent], [Refused],
 // [IsTimeout] and [IsCanceled].
 //
-//	var e *client.Error
-//	switch {
+//	switch e, ok := errors.AsType[*client.Error](err); {
 //	case err == nil:
 //	case client.IsCanceled(err): // the caller left
 //	case client.Refused(err):    // decided here: 503
-//	case errors.As(err, &e):
+//	case ok:
 //		log.Print(e.Reason, e.Report.Account)
 //	}
 //

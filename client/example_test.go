@@ -140,8 +140,7 @@ func ExampleError() {
 	defer c.Close()
 
 	_, err = c.HTTP().PostForm(gone+"/orders", url.Values{"item": {"7"}})
-	var e *client.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*client.Error](err); ok {
 		fmt.Println(e.Reason)
 	}
 	fmt.Println("may even a POST be made again?", client.NeverSent(err))

@@ -152,7 +152,7 @@ func TestBothAttemptsSendTheWholeBody_failsafe(t *testing.T) {
 
 // envoyproxy/envoy#7530, App-vNext/Polly#1340: hedge, attempt limit and the caller's cancel in all orders.
 func TestTheCallersCancelEndsBothAttempts_envoy7530_Polly1340(t *testing.T) {
-	for _, after := range []time.Duration{0, 10, 50, 60, 500} {
+	for _, after := range []int{0, 10, 50, 60, 500} {
 		synctest.Test(t, func(t *testing.T) {
 			policy := hedged(50 * time.Millisecond)
 			policy.Timeout.Attempt = 200 * time.Millisecond
@@ -160,14 +160,14 @@ func TestTheCallersCancelEndsBothAttempts_envoy7530_Polly1340(t *testing.T) {
 			first.Play(sortietest.Hang())
 			second.Play(sortietest.Hang())
 			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(after*time.Millisecond, cancel)
+			time.AfterFunc(time.Duration(after)*time.Millisecond, cancel)
 			_, err := c.Do(newRequest(t, ctx, "GET", up, nil))
 			want := client.ReasonCanceled
 			if after == 500 {
 				want = client.ReasonAttemptTimeout
 			}
 			if client.ReasonOf(err) != want {
-				t.Errorf("cancel after %v ms: %v", int64(after), err)
+				t.Errorf("cancel after %d ms: %v", after, err)
 			}
 			cancel()
 			time.Sleep(2 * time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -176,9 +177,7 @@ func TestAPOSTIsNotRepeatedUnlessMarked_resty777(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, server := retrying(t, tc.retry, nil, sortietest.Status(503), sortietest.OK("hello"))
 				req := newRequest(t, t.Context(), tc.method, up, strings.NewReader("body"))
-				for k, v := range tc.header {
-					req.Header[k] = v
-				}
+				maps.Copy(req.Header, tc.header)
 				resp := mustDo(t, c, req)
 				readAll(t, resp)
 				seen := server.Requests()

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 )
 
 var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
@@ -13,7 +14,7 @@ var nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 type parsedBases struct{ internal, external []*base }
 
 func (p parsedBases) all() []*base {
-	return append(p.internal[:len(p.internal):len(p.internal)], p.external...)
+	return append(slices.Clip(p.internal), p.external...)
 }
 
 // validate finds every mistake, and returns the parsed bases of each upstream.
