@@ -12,6 +12,10 @@
 // (see [Side]); so the same code reaches a private address inside a cluster and the public one on a developer's machine.
 // A host that no upstream lists is called as it stands, under Config.Unlisted, or refused under Config.Strict.
 //
+// A [Policy] says how calls to an upstream are protected: [Timeout], [Limit], [Retry] with its [Budget], [Hedge], [Breaker],
+// [Eject], [Balance] and [Conns]. Each is off when nil, but for connections, which are always pooled. [Standard] is the
+// recommended one.
+//
 // The response's body must be read to its end or closed, as with net/http. Until then the call is open: its time limits
 // run, and [Client.Shutdown] waits for it.
 //
@@ -29,6 +33,6 @@
 //
 // # Cost
 //
-// With all policies off a call costs fewer allocations than a bare [net/http.Client]: `go test -bench . ./bench` prints
-// both, side by side. A Client starts no goroutine of its own; its connections have those of net/http.
+// On loopback a call costs no more allocations than with a bare [net/http.Client], the standard policy included; a test holds
+// it to that. A plain call starts no goroutine; connections have those of net/http, and a call that may be hedged has two.
 package client

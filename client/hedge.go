@@ -69,7 +69,7 @@ func (r *hedgeRace) run(a *attempt) {
 		l := leg{a: a}
 		func() {
 			defer func() { l.panicked = recover() }() // it goes on where the caller is
-			l.resp, l.err = r.try(a) //nolint:bodyclose // the winner's is the caller's; discard closes the other
+			l.resp, l.err = r.try(a)                  //nolint:bodyclose // the winner's is the caller's; discard closes the other
 		}()
 		r.mu.Lock()
 		lost := r.over
