@@ -16,7 +16,6 @@ var ErrNoResult = errors.New("no result for this key")
 var (
 	errUnused  = errors.New("the run ended without this part")
 	errStopped = errors.New("the reader of the stream stopped")
-	errPanic   = errors.New("the function of the run panicked")
 )
 
 // Kind says in one word why a run or a part failed. There is no kind zero.

@@ -40,10 +40,11 @@ type Options struct {
 
 	// OnPart, if set, is called once for each part when its outcome is known: on the part's own goroutine, or, for a part
 	// that never ran or was given up, on the one that ended it. It is called under no lock and may use the run. Do waits
-	// for it as it does for parts.
+	// for it as it does for parts, and a panic in it fails the run.
 	OnPart func(PartReport)
 
-	// OnRun, if set, is called with the report just before Do returns, on the caller's goroutine.
+	// OnRun, if set, is called with the report just before Do returns, on the caller's goroutine. It is also called when
+	// the function of the run panicked: the report's error then has the value and the stack.
 	OnRun func(*Report)
 }
 
@@ -102,8 +103,13 @@ func Do[T any](ctx context.Context, o Options, fn func(context.Context, *Scope) 
 	s := begin(ctx, &o)
 	returned := false
 	defer func() {
-		if !returned {
-			s.finish(errPanic)
+		if returned {
+			return
+		}
+		v := recover()
+		s.finish(panicked(o.Name, v))
+		if v != nil {
+			panic(v)
 		}
 	}()
 	var v T

@@ -28,8 +28,9 @@ const (
 //	panic, cycle, mistake                500
 //	the caller went away                 nothing is written
 //
-// Errors are written as application/problem+json (RFC 9457), without the text of the error: see Options.OnRun for that.
-// A panic with http.ErrAbortHandler, also in a part, is passed on.
+// Errors are written as application/problem+json (RFC 9457), without the text of the error; Options.OnRun gets that, and
+// the stack of a panic. A panic with http.ErrAbortHandler, also in a part, is passed on, and so is one in StatusFor, Header
+// or ShowStates: nothing was written then.
 //
 // Only Run is required. The fields must not be changed while the handler serves; it is safe for concurrent use.
 type Handler[T any] struct {
@@ -53,13 +54,7 @@ type Handler[T any] struct {
 
 // ServeHTTP runs Run and writes the answer.
 func (h *Handler[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var a answer
-	if err := contained(func() { a = h.answer(r) }); err != nil {
-		if errors.Is(err, http.ErrAbortHandler) {
-			panic(http.ErrAbortHandler)
-		}
-		a = problem(http.StatusInternalServerError, "")
-	}
+	a := h.answer(r)
 	if !errors.Is(r.Context().Err(), context.Canceled) {
 		a.write(w)
 	}
@@ -79,20 +74,17 @@ func (a *answer) write(w http.ResponseWriter) {
 	w.Write(a.body) // an error means that the caller went away
 }
 
-// answer calls the functions of the handler, which may panic.
 func (h *Handler[T]) answer(r *http.Request) answer {
-	var run func(context.Context, *Scope) (T, error)
-	if h.Run != nil {
-		run = func(ctx context.Context, s *Scope) (T, error) { return h.Run(ctx, s, r) }
-	}
-	v, rep, err := Do(r.Context(), h.Options, run)
-	if e, ok := errors.AsType[*PanicError](err); ok && errors.Is(e, http.ErrAbortHandler) {
-		panic(http.ErrAbortHandler)
+	v, body, rep, err := h.do(r)
+	if errors.Is(r.Context().Err(), context.Canceled) {
+		return answer{}
 	}
 	states := r.Header.Get(HeaderStates) == "1" && h.ShowStates != nil && h.ShowStates(r)
-	a := h.success(v, rep, err)
-	if a.body == nil {
+	var a answer
+	if err != nil {
 		a = problem(h.status(err), partOf(err, states))
+	} else {
+		a = h.success(v, body, rep)
 	}
 	if states {
 		a.header.Set("Server-Timing", serverTiming(rep.Parts))
@@ -100,15 +92,41 @@ func (h *Handler[T]) answer(r *http.Request) answer {
 	return a
 }
 
-// success returns an answer without a body if there is none.
-func (h *Handler[T]) success(v T, rep *Report, err error) answer {
-	if err != nil {
-		return answer{}
+// do makes the run, of which the JSON is a part: what goes wrong with it is in the report, and a panic too.
+func (h *Handler[T]) do(r *http.Request) (v T, body []byte, rep *Report, err error) {
+	var run func(context.Context, *Scope) (T, error)
+	if h.Run != nil {
+		run = func(ctx context.Context, s *Scope) (T, error) {
+			v, err := h.Run(ctx, s, r)
+			if err == nil {
+				body, err = json.Marshal(v)
+			}
+			return v, err
+		}
 	}
-	body, err := json.Marshal(v)
-	if err != nil {
-		return answer{}
+	o := h.Options
+	o.OnRun = func(done *Report) {
+		rep = done
+		if h.Options.OnRun != nil {
+			h.Options.OnRun(done)
+		}
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			if p == http.ErrAbortHandler || rep == nil || kindOf(rep.Err) != Panicked {
+				panic(p)
+			}
+			err = rep.Err
+		}
+	}()
+	v, _, err = Do(r.Context(), o, run)
+	if p, ok := errors.AsType[*PanicError](err); ok && errors.Is(p, http.ErrAbortHandler) {
+		panic(http.ErrAbortHandler)
+	}
+	return v, body, rep, err
+}
+
+func (h *Handler[T]) success(v T, body []byte, rep *Report) answer {
 	a := answer{status: http.StatusOK, header: make(http.Header), body: body}
 	a.header.Set("Content-Type", "application/json")
 	a.header.Set(HeaderComplete, strconv.FormatBool(rep.Complete))
@@ -121,7 +139,7 @@ func (h *Handler[T]) success(v T, rep *Report, err error) answer {
 	return a
 }
 
-// status judges the error of a run; nil means that its value could not be written as JSON.
+// status judges the error of a run.
 func (h *Handler[T]) status(err error) int {
 	e, ok := errors.AsType[*Error](err)
 	switch {
@@ -160,17 +178,6 @@ func problem(status int, part string) answer {
 		"Content-Type":  {"application/problem+json"},
 		"Cache-Control": {"no-store"},
 	}}
-}
-
-// contained returns the panic of fn as an error.
-func contained(fn func()) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = panicked("handler", v)
-		}
-	}()
-	fn()
-	return nil
 }
 
 // serverTiming writes the states as browsers show them, such as recs;dur=301;desc="fallback: timeout". The text of an

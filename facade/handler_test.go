@@ -139,10 +139,6 @@ func TestHandlerStatus(t *testing.T) {
 		"cycle":                   {runs(self), 500},
 		"mistake":                 {docHandler(nil, nil), 500},
 		"no Run":                  {&facade.Handler[doc]{}, 500},
-		"StatusFor panics": {&facade.Handler[doc]{
-			Run:       func(context.Context, *facade.Scope, *http.Request) (doc, error) { return doc{}, errBoom },
-			StatusFor: func(error) int { panic("oops") },
-		}, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -162,11 +158,57 @@ func TestHandlerStatus(t *testing.T) {
 
 func TestHandlerValueThatCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &facade.Handler[float64]{Run: func(context.Context, *facade.Scope, *http.Request) (float64, error) { return math.NaN(), nil }}
+		var rep *facade.Report
+		h := &facade.Handler[float64]{
+			Options: facade.Options{OnRun: func(r *facade.Report) { rep = r }},
+			Run:     func(context.Context, *facade.Scope, *http.Request) (float64, error) { return math.NaN(), nil },
+		}
 		if res := serve(t, h); res.StatusCode != 500 || res.Header.Get(facade.HeaderComplete) != "" {
 			t.Error(res.Status, res.Header)
 		}
+		if _, ok := errors.AsType[*json.UnsupportedValueError](rep.Err); !ok {
+			t.Error("nobody is told:", rep.Err)
+		}
 	})
+}
+
+func TestHandlerTellsOfAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rep *facade.Report
+		h := &facade.Handler[doc]{
+			Options: facade.Options{OnRun: func(r *facade.Report) { rep = r }},
+			Run:     func(context.Context, *facade.Scope, *http.Request) (doc, error) { panic("oops") },
+		}
+		serve(t, h)
+		if p, ok := errors.AsType[*facade.PanicError](rep.Err); !ok || p.Value != "oops" || !strings.Contains(string(p.Stack), "TestHandlerTellsOfAPanic") {
+			t.Error("nobody is told:", rep.Err)
+		}
+	})
+}
+
+// A panic of the handler's other functions is not the run's: the server above has to tell of it.
+func TestHandlerPassesOtherPanicsOn(t *testing.T) {
+	fails := func(context.Context, *facade.Scope, *http.Request) (doc, error) { return doc{}, errBoom }
+	works := func(context.Context, *facade.Scope, *http.Request) (doc, error) { return doc{}, nil }
+	for name, h := range map[string]*facade.Handler[doc]{
+		"StatusFor":  {Run: fails, StatusFor: func(error) int { panic("oops") }},
+		"Header":     {Run: works, Header: func(http.Header, doc, *facade.Report) { panic("oops") }},
+		"ShowStates": {Run: works, ShowStates: func(*http.Request) bool { panic("oops") }},
+		"OnRun":      {Run: works, Options: facade.Options{OnRun: func(*facade.Report) { panic("oops") }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				defer func() {
+					if v := recover(); v != "oops" {
+						t.Error(v)
+					}
+				}()
+				r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
+				askStates(r)
+				h.ServeHTTP(&silent{t}, r)
+			})
+		})
+	}
 }
 
 // The caller cancelled: nothing is written, and it is not a 504.

@@ -50,7 +50,7 @@ func (r *run) settleGroup(element *part, fx *effects) {
 	}
 	g.note(Wait{Part: element.label(), From: g.declared, To: fx.at(r)})
 	if sum.lost {
-		r.settle(g, sum.worst, r.over(), fx)
+		r.settle(g, sum.worst, r.failure, fx)
 		return
 	}
 	g.body.gather()
@@ -236,6 +236,7 @@ func (r *run) finish(err error) *Report {
 	r.mu.Lock()
 	r.closed = true
 	rep := r.report()
+	r.all, r.names, r.batches, r.first = nil, nil, nil, [8]*part{} // a future that is kept does not keep the others
 	r.mu.Unlock()
 	r.free()
 	if r.onRun != nil {
@@ -252,10 +253,7 @@ func (r *run) blame(err error, fx *effects) {
 		}
 	}
 	e := &Error{Run: r.name, Kind: kindOf(err), Err: err}
-	switch {
-	case err == errPanic:
-		e.Kind = Panicked
-	case r.hard.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded):
+	if r.hard.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {
 		e.Err = overLimit("run's", r.end, err)
 	}
 	r.fail(nil, e, fx)

@@ -102,10 +102,13 @@ func (r *run) observe(rep PartReport) {
 		if returned {
 			return
 		}
-		err := panicked("OnPart", recover())
+		e := &Error{Run: r.name, Part: rep.Name, Kind: Panicked, Err: panicked("OnPart", recover())}
 		var fx effects
 		r.mu.Lock()
-		r.fail(nil, &Error{Run: r.name, Part: rep.Name, Kind: Panicked, Err: err}, &fx)
+		r.fail(nil, e, &fx)
+		if r.failure == nil { // the run had its value already
+			r.failure = e
+		}
 		r.unlock(&fx)
 	}()
 	r.onPart(rep)

@@ -3,6 +3,7 @@ package facade_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -168,8 +169,12 @@ func TestPanicOfTheFunctionGoesUp(t *testing.T) {
 		if !ended {
 			t.Error("the part runs on")
 		}
-		if e, ok := rep.Err.(*facade.Error); !ok || e.Kind != facade.Panicked {
+		e, ok := rep.Err.(*facade.Error)
+		if !ok || e.Kind != facade.Panicked || e.Error() != "facade: page: panic: boom" {
 			t.Error(rep.Err)
+		}
+		if p, ok := errors.AsType[*facade.PanicError](e); !ok || !strings.Contains(string(p.Stack), "TestPanicOfTheFunctionGoesUp") {
+			t.Error("without the stack")
 		}
 	})
 }
@@ -241,5 +246,35 @@ func TestPanicOfOnPartFailsTheRun(t *testing.T) {
 			return sum(ctx, facade.Go(s, "a", after(0, 1)), facade.Go(s, "b", after(time.Minute, 1)))
 		})
 		got.wantError(t, facade.Panicked, "a", `facade: page: part "a": panic: oops`, 0)
+
+		// Also when the run has its value already.
+		got = do(t.Context(), o, func(ctx context.Context, s *facade.Scope) (int, error) {
+			facade.Go(s, "a", after(time.Minute, 1))
+			return 1, nil
+		})
+		got.wantError(t, facade.Panicked, "a", `facade: page: part "a": panic: oops`, 0)
+	})
+}
+
+func TestGoexitOfTheFunctionEndsTheParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended, left := false, make(chan struct{})
+		go func() {
+			defer close(left)
+			do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
+				facade.Go(s, "a", func(ctx context.Context) (int, error) {
+					<-ctx.Done()
+					ended = true
+					return 0, ctx.Err()
+				})
+				synctest.Wait()
+				runtime.Goexit()
+				return 0, nil
+			})
+		}()
+		<-left
+		if !ended {
+			t.Error("the part runs on")
+		}
 	})
 }
