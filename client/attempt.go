@@ -52,8 +52,8 @@ func (c *call) newAttempt() *attempt {
 }
 
 // begin starts the attempt at its endpoint: its context, its clone of the request, its time limit.
-func (a *attempt) begin() error {
-	c, now := a.call, time.Now()
+func (a *attempt) begin(now time.Time) error {
+	c := a.call
 	a.start, a.watch.last = now, now
 	a.ctx, a.cancel = context.WithCancelCause(c.context())
 	a.build()

@@ -43,8 +43,9 @@ func (b *responseBody) Read(p []byte) (int, error) {
 		c.reading = false // at the end it stays, so that nobody takes the body for one that is not read
 	}
 	closed := b.closed
+	now := time.Now()
 	if !c.ended {
-		c.watch.book(metrics.PhaseBody, time.Now())
+		c.watch.book(metrics.PhaseBody, now)
 		c.received += int64(n)
 	}
 	c.mu.Unlock()
@@ -55,7 +56,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 		return n, http.ErrBodyReadAfterClose
 	case err == io.EOF:
 		b.over()
-		c.succeed()
+		c.endAt(now, statusReason(c.status), nil)
 		return n, io.EOF
 	}
 	return n, b.fail(err)

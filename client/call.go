@@ -111,7 +111,7 @@ func (c *call) fail(f *failure) error {
 }
 
 // succeed ends a call whose response is over.
-func (c *call) succeed() { c.end(statusReason(c.status), nil) }
+func (c *call) succeed() { c.endAt(time.Now(), statusReason(c.status), nil) }
 
 // statusReason is the reason of an answer with this status.
 func statusReason(status int) Reason {
@@ -123,7 +123,9 @@ func statusReason(status int) Reason {
 
 // end closes the call, once: whoever comes first, with the end of the body, the failure, or the end of the total time.
 // What the call holds is released before anybody's hook runs. It completes e, the error that the caller will see.
-func (c *call) end(reason Reason, e *Error) {
+func (c *call) end(reason Reason, e *Error) { c.endAt(time.Now(), reason, e) }
+
+func (c *call) endAt(now time.Time, reason Reason, e *Error) {
 	onCall := c.client.onCall
 	var report Report
 	told := e != nil || onCall != nil
@@ -131,7 +133,6 @@ func (c *call) end(reason Reason, e *Error) {
 		report = c.reportHead()
 	}
 
-	now := time.Now()
 	c.mu.Lock()
 	if c.ended {
 		c.mu.Unlock()

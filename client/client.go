@@ -168,11 +168,14 @@ func (c *call) deliver(resp *http.Response) {
 	c.mu.Lock()
 	c.body = responseBody{call: c, inner: resp.Body}
 	c.status, c.delivered = resp.StatusCode, true
-	c.limits.verdict = time.Now().Add(c.up.verdictAfter())
+	now := c.watch.last // of the headers
+	if c.up.learns() {
+		c.limits.verdict = now.Add(c.up.verdictAfter())
+	}
 	if upgraded {
 		c.limits.end() // the connection lives as long as its two ends want
 	}
-	c.armLocked(time.Now())
+	c.armLocked(now)
 	ending := c.ending
 	c.mu.Unlock()
 

@@ -72,7 +72,7 @@ func (ep *endpoint) slow(d time.Duration) bool {
 
 // tell reports the attempt's outcome, once, to whoever learns from it.
 func (a *attempt) tell(reason Reason) {
-	if a.told.Swap(true) {
+	if !a.call.up.learns() || a.told.Swap(true) {
 		return
 	}
 	v := neutral
@@ -98,12 +98,22 @@ func (a *attempt) tell(reason Reason) {
 // early tells an endpoint's balancer, at the headers, how long they took; what the answer is worth is told at its end, since a
 // body that breaks is a failure.
 func (a *attempt) early() {
+	if !a.call.up.learns() {
+		return
+	}
 	if seat := a.endpoint.seat; seat != nil {
-		seat.Observe(balance.Observation{Time: a.ran(), Answered: true}, time.Now())
+		seat.Observe(balance.Observation{Time: a.ran(), Answered: true}, a.info.Headers)
 	}
 	if a.permit.Probing() {
 		a.tell(statusReason(a.status)) // others wait for the word of a probe
 	}
+}
+
+// learns reports whether anybody wants to know how attempts end: with one endpoint, and nothing to keep calls from it, nobody
+// does.
+func (up *upstream) learns() bool {
+	p := &up.policy
+	return p.Breaker != nil || p.Eject != nil || p.Balance != nil || p.Limit != nil || len(up.bases.internal)+len(up.bases.external) > 1
 }
 
 // verdictAfter is how long after its headers an answer counts at the latest, however long its body: half of the window in

@@ -48,7 +48,7 @@ func (up *upstream) query(c *call) balance.Query {
 		tried = append(tried, a.endpoint.seat)
 	}
 	return balance.Query{
-		Now: time.Now(), Tier: up.tierOf(c.side), Key: c.hashKey(), Tried: tried,
+		Now: c.attemptStart(), Tier: up.tierOf(c.side), Key: c.hashKey(), Tried: tried,
 		Untried: c.kind == KindMove, Hedge: c.kind == KindHedge,
 	}
 }

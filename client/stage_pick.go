@@ -30,11 +30,20 @@ func (up *upstream) start(c *call) (*attempt, error) {
 	if f := up.pick(a); f != nil {
 		return nil, f
 	}
-	if err := a.begin(); err != nil {
+	if err := a.begin(c.attemptStart()); err != nil {
 		defer a.release()
 		return nil, a.fails(ReasonRequestBody, err)
 	}
 	return a, nil
+}
+
+// attemptStart is now, read from the clock only if something has happened since the call began: a reading costs as much as
+// all that a first attempt does before it is sent.
+func (c *call) attemptStart() time.Time {
+	if len(c.attempts) == 0 && c.watch.last.Equal(c.start) {
+		return c.start
+	}
+	return time.Now()
 }
 
 // deposit pays a call into the accounts that its extra attempts are paid from.

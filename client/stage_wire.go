@@ -13,14 +13,16 @@ import (
 func wire(a *attempt) (*http.Response, error) {
 	c := a.call
 	a.handed = true
-	begin := time.Now()
 	resp, info, err := a.endpoint.send(a)
-	now := time.Now()
+	now := info.Headers
+	if err != nil {
+		now = time.Now()
+	}
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a.info = info
-	a.watch.rest(begin)
+	a.watch.rest(info.Start)
 	a.watch.bookWire(info, now)
 	if c.limits.limited == a {
 		c.limits.attempt = time.Time{}
