@@ -2,7 +2,6 @@ package facade
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -114,7 +113,7 @@ func (b *Batch[K, V]) run(ctx context.Context) (*run, error) {
 	case *sharedCall:
 		return nil, errInShared
 	}
-	return nil, &Error{Part: b.Name, Kind: Usage, Err: errors.New("the context is not one of a run")}
+	return nil, usage("", b.Name, "the context is not one of a run")
 }
 
 // batchState is what a run knows of a batch. Guarded by run.mu.
@@ -169,7 +168,7 @@ func (b *Batch[K, V]) collect(r *run, st *batchState[K, V], fx *effects) (*load[
 	case st.open != nil:
 		return st.open, nil
 	case len(r.all) >= maxParts:
-		e := &Error{Run: r.name, Part: b.Name, Kind: Usage, Err: fmt.Errorf("more than %d parts", maxParts)}
+		e := usage(r.name, b.Name, tooMany)
 		r.fail(nil, e, fx)
 		return nil, e
 	}

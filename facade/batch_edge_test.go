@@ -27,7 +27,7 @@ func TestBatchAnswers(t *testing.T) {
 		"none":    {nil, nil, nil, facade.ErrNoResult, "", facade.StateOK},
 		"too many": {
 			map[int]int{1: 1, 2: 2, 3: 3, 4: 4}, nil, nil, nil,
-			`facade: page: part "items/1": Load returned a key that it was not asked for`, facade.StateFailed,
+			`facade: page: part "items/1": it returned a key that it was not asked for`, facade.StateFailed,
 		},
 		"wrong":       {map[int]int{7: 1}, nil, nil, nil, "", facade.StateFailed},
 		"error":       {map[int]int{1: 1}, errBoom, nil, errBoom, "", facade.StateFailed},
@@ -138,7 +138,7 @@ func TestBatchOfARunThatIsOver(t *testing.T) {
 		batch := &facade.Batch[int, int]{Name: "items", Load: b.load}
 		var kept context.Context
 		got := do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
-			kept = ctx
+			kept = ctx //nolint:fatcontext // used when it is over
 			if _, err := facade.Go(s, "a", failing(0, errBoom)).Get(ctx); err == nil {
 				t.Error("no error")
 			}

@@ -1,9 +1,6 @@
 package facade
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // Each declares one part for each element of in, and returns the future of all their values, in the order of in. The
 // parts are called name[0], name[1] and so on. Without elements there is no call, and the value is empty.
@@ -22,7 +19,7 @@ func Each[In, Out any](
 	case fn == nil:
 		text = "the function is nil"
 	case len(in) > maxParts:
-		text = fmt.Sprintf("more than %d parts", maxParts)
+		text = tooMany
 	case model.opt != nil && model.opt.Share != nil:
 		text = "Share is not for Each"
 	}

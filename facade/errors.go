@@ -62,6 +62,11 @@ type Error struct {
 	Err  error // what the part's function returned, where it did
 }
 
+// usage is the error of a run that is written wrongly.
+func usage(run, part, text string) *Error {
+	return &Error{Run: run, Part: part, Kind: Usage, Err: errors.New(text)}
+}
+
 // Error names the run, the parts and the reason, and for a timeout the limit.
 func (e *Error) Error() string {
 	run := "facade: "
@@ -85,7 +90,7 @@ func (e *Error) text() string {
 
 // reason leaves out the name of the run where an inner Error would repeat it.
 func (e *Error) reason() string {
-	inner, ok := e.Err.(*Error)
+	inner, ok := e.Err.(*Error) //nolint:errorlint // not one inside another text
 	switch {
 	case e.Err == nil:
 		return e.Kind.String()
@@ -132,7 +137,7 @@ func (e *Error) Is(target error) bool {
 
 // PanicError is the failure of a function that panicked, or that left by runtime.Goexit, as testing's FailNow does.
 type PanicError struct {
-	Part  string // the part, batch or callback
+	Part  string // the part, batch or callback; empty for the function of the run
 	Value any    // the argument of panic; nil for Goexit
 	Stack []byte // of the goroutine, taken where it was recovered
 }
@@ -177,7 +182,7 @@ func (e *limitError) Is(target error) bool { return target == context.DeadlineEx
 
 // overLimit wraps what a function returned after its limit, if that adds to "deadline exceeded".
 func overLimit(whose string, limit time.Duration, err error) error {
-	if _, ok := err.(*limitError); ok || err == context.DeadlineExceeded || err == context.Canceled {
+	if _, ok := err.(*limitError); ok || err == context.DeadlineExceeded || err == context.Canceled { //nolint:errorlint // identity: one inside another says more
 		err = nil
 	}
 	return &limitError{whose: whose, limit: limit, err: err}

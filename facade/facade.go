@@ -13,6 +13,7 @@ const (
 
 	// maxParts bounds a run's memory: a loop that declares parts without end is a mistake to be told.
 	maxParts = 10_000
+	tooMany  = "more than 10000 parts"
 )
 
 // Options are the settings of one run. The zero value is usable; a run without a name is hard to recognise in reports.
@@ -107,7 +108,7 @@ func Do[T any](ctx context.Context, o Options, fn func(context.Context, *Scope) 
 			return
 		}
 		v := recover()
-		s.finish(panicked(o.Name, v))
+		s.finish(panicked("", v))
 		if v != nil {
 			panic(v)
 		}
@@ -115,7 +116,7 @@ func Do[T any](ctx context.Context, o Options, fn func(context.Context, *Scope) 
 	var v T
 	var err error
 	if fn == nil {
-		s.mistake("", "the function of the run is nil")
+		s.refuse(usage(o.Name, "", "the function of the run is nil"))
 	} else if !s.failed() {
 		v, err = fn(&s.root, s)
 	}

@@ -34,7 +34,7 @@ func failing(d time.Duration, err error) func(context.Context) (int, error) {
 // deaf is a part that does not heed its context.
 func deaf[T any](d time.Duration, v T) func(context.Context) (T, error) {
 	return func(context.Context) (T, error) {
-		time.Sleep(d)
+		<-time.NewTimer(d).C
 		return v, nil
 	}
 }

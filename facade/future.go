@@ -54,7 +54,7 @@ func (f *Future[T]) configure(name string, opt []Part[T]) string {
 func enter[T any](s *Scope, f *Future[T], elements []*part, text string) *Future[T] {
 	p := &f.part
 	if s == nil || s.work == nil {
-		p.refuse(&Error{Part: p.name, Kind: Usage, Err: errors.New("the scope is not one of a run")})
+		p.refuse(usage("", p.name, "the scope is not one of a run"))
 		return f
 	}
 	p.run = &s.run
@@ -152,7 +152,7 @@ func (f *Future[T]) invoke() (v T, err error) {
 func (f *Future[T]) complete(v T, err error) {
 	p, r := &f.part, f.part.run
 	var failure *Error
-	if err != nil && err != errSkip {
+	if err != nil && !errors.Is(err, errSkip) {
 		failure = p.failure(err)
 	}
 	p.disarm(err)
@@ -168,7 +168,7 @@ func (f *Future[T]) complete(v T, err error) {
 	case err == nil:
 		f.value = v
 		r.settle(p, StateOK, nil, &fx)
-	case err == errSkip:
+	case errors.Is(err, errSkip):
 		f.useFallback()
 		r.settle(p, StateSkipped, nil, &fx)
 	default:

@@ -71,7 +71,7 @@ func (a *answer) write(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.header)
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	w.WriteHeader(a.status)
-	w.Write(a.body) // an error means that the caller went away
+	_, _ = w.Write(a.body) // an error means that the caller went away
 }
 
 func (h *Handler[T]) answer(r *http.Request) answer {
@@ -92,34 +92,23 @@ func (h *Handler[T]) answer(r *http.Request) answer {
 	return a
 }
 
-// do makes the run, of which the JSON is a part: what goes wrong with it is in the report, and a panic too.
+// do makes the run. Writing the JSON is a part of it: what goes wrong there is in the report, as is a panic.
 func (h *Handler[T]) do(r *http.Request) (v T, body []byte, rep *Report, err error) {
 	var run func(context.Context, *Scope) (T, error)
 	if h.Run != nil {
-		run = func(ctx context.Context, s *Scope) (T, error) {
-			v, err := h.Run(ctx, s, r)
-			if err == nil {
+		run = func(ctx context.Context, s *Scope) (v T, err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					err = panicked("", p)
+				}
+			}()
+			if v, err = h.Run(ctx, s, r); err == nil {
 				body, err = json.Marshal(v)
 			}
 			return v, err
 		}
 	}
-	o := h.Options
-	o.OnRun = func(done *Report) {
-		rep = done
-		if h.Options.OnRun != nil {
-			h.Options.OnRun(done)
-		}
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			if p == http.ErrAbortHandler || rep == nil || kindOf(rep.Err) != Panicked {
-				panic(p)
-			}
-			err = rep.Err
-		}
-	}()
-	v, _, err = Do(r.Context(), o, run)
+	v, rep, err = Do(r.Context(), h.Options, run)
 	if p, ok := errors.AsType[*PanicError](err); ok && errors.Is(p, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler)
 	}
@@ -169,7 +158,7 @@ func partOf(err error, show bool) string {
 
 // problem is an answer of RFC 9457. No cache keeps it: some of its statuses would be kept without being told so.
 func problem(status int, part string) answer {
-	body, _ := json.Marshal(struct { // strings and a number: cannot fail
+	body, _ := json.Marshal(struct { //nolint:errchkjson // strings and a number: cannot fail
 		Title  string `json:"title"`
 		Status int    `json:"status"`
 		Part   string `json:"part,omitempty"`
@@ -195,7 +184,7 @@ func serverTiming(parts []PartReport) string {
 			continue
 		}
 		desc := p.State.String()
-		if e, ok := p.Err.(*Error); ok && (p.State == StateFallback || p.State == StateFailed) {
+		if e, ok := errors.AsType[*Error](p.Err); ok && (p.State == StateFallback || p.State == StateFailed) {
 			desc += ": " + e.Kind.String()
 		}
 		b.WriteString(`;desc="` + desc + `"`)

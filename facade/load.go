@@ -10,7 +10,7 @@ import (
 
 var (
 	errAllLeft = errors.New("all who asked have left")
-	errUnasked = errors.New("Load returned a key that it was not asked for")
+	errUnasked = errors.New("it returned a key that it was not asked for")
 )
 
 // window is a load that collects keys. Its methods are called under the run's lock.

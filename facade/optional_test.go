@@ -28,7 +28,7 @@ func TestOptionalPartFallsBack(t *testing.T) {
 		"its own":   {failing(10*ms, context.DeadlineExceeded), facade.TimedOut, 10 * ms},
 		"hangs":     {deaf(110*ms, 1), facade.TimedOut, 100 * ms},
 		"panic":     {func(context.Context) (int, error) { panic("oops") }, facade.Panicked, 0},
-		"panic nil": {func(context.Context) (int, error) { panic(nil) }, facade.Panicked, 0},
+		"panic nil": {func(context.Context) (int, error) { panic(nil) }, facade.Panicked, 0}, //nolint:govet // what it becomes is the test
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -131,7 +131,7 @@ func (r *run) notice(fx *effects) {
 	hard := r.hard.Err()
 	switch {
 	case r.failure != nil || r.closing:
-	case hard == context.Canceled:
+	case errors.Is(hard, context.Canceled):
 		r.fail(nil, r.cancelled(), fx)
 	case hard != nil || r.soft.Err() != nil:
 		r.timeUp(fx)
@@ -253,7 +253,7 @@ func (r *run) blame(err error, fx *effects) {
 		}
 	}
 	e := &Error{Run: r.name, Kind: kindOf(err), Err: err}
-	if r.hard.Err() == context.DeadlineExceeded && errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(r.hard.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded) {
 		e.Err = overLimit("run's", r.end, err)
 	}
 	r.fail(nil, e, fx)

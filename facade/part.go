@@ -2,6 +2,7 @@ package facade
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
@@ -229,7 +230,7 @@ func (p *part) overdue() {
 // failure makes an Error of what p's function returned.
 func (p *part) failure(err error) *Error {
 	e := &Error{Run: p.run.name, Part: p.label(), Kind: kindOf(err), Err: err}
-	if e.Kind == TimedOut && p.timeout > 0 && p.Err() == context.DeadlineExceeded {
+	if e.Kind == TimedOut && p.timeout > 0 && errors.Is(p.Err(), context.DeadlineExceeded) {
 		e.Err = overLimit("part's", p.timeout, err)
 	}
 	return e

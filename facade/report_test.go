@@ -301,7 +301,7 @@ func TestAnnotate(t *testing.T) {
 		facade.Annotate(t.Context(), slog.Int("nobody", 1))
 		var kept context.Context
 		got := do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
-			kept = ctx
+			kept = ctx //nolint:fatcontext // used when it is over
 			facade.Annotate(ctx, slog.Int("items", 3))
 			return sum(ctx, facade.Go(s, "a", func(ctx context.Context) (int, error) {
 				for i := range 50 {

@@ -71,9 +71,9 @@ func begin(ctx context.Context, o *Options) *Scope {
 	r.partsEnd, r.end = o.span(left)
 	r.grace = r.end - r.partsEnd
 	r.limit = &limitError{whose: "run's", limit: r.partsEnd}
-	r.hard.run = r
-	r.hard.Context, r.cancel = context.WithCancelCause(ctx)
-	r.soft, r.free = context.WithDeadlineCause(r.hard.Context, r.start.Add(r.partsEnd), r.limit)
+	inner, cancel := context.WithCancelCause(ctx)
+	r.hard, r.cancel = fnContext{inner, r}, cancel
+	r.soft, r.free = context.WithDeadlineCause(inner, r.start.Add(r.partsEnd), r.limit)
 	r.root.Context, r.root.run, r.root.kind, r.root.name = &r.hard, r, kindRoot, o.Name
 	r.root.phase, r.root.busy, r.busy = phaseRunning, true, 1
 	r.mu.Lock()
@@ -81,7 +81,7 @@ func begin(ctx context.Context, o *Options) *Scope {
 	r.mu.Unlock()
 
 	if text := o.mistake(); text != "" {
-		r.mistake("", text)
+		r.refuse(usage(r.name, "", text))
 	} else if left <= 0 {
 		r.refuse(&Error{Run: r.name, Kind: TimedOut, Err: fmt.Errorf("too late to begin: %w", context.DeadlineExceeded)})
 	} else if ctx.Err() != nil {
@@ -103,7 +103,7 @@ func (c *fnContext) Deadline() (time.Time, bool) { return c.run.start.Add(c.run.
 // Err tells the end by time from the others.
 func (c *fnContext) Err() error {
 	err := c.Context.Err()
-	if err == context.Canceled && context.Cause(c.Context) == c.run.limit {
+	if errors.Is(err, context.Canceled) && context.Cause(c.Context) == c.run.limit { //nolint:errorlint // identity: this run's
 		return context.DeadlineExceeded
 	}
 	return err
@@ -127,7 +127,7 @@ func (r *run) failed() bool {
 
 // mistake fails the run because it is written wrongly.
 func (r *run) mistake(part, text string) *Error {
-	e := &Error{Run: r.name, Part: part, Kind: Usage, Err: errors.New(text)}
+	e := usage(r.name, part, text)
 	r.refuse(e)
 	return e
 }
@@ -231,12 +231,9 @@ func (r *run) begin(p *part, fx *effects) {
 
 // admit looks for an equal part and for reasons to refuse p.
 func (r *run) admit(p *part, elements int) (twin *part, refused *Error) {
-	usage := func(text string) *Error {
-		return &Error{Run: r.name, Part: p.name, Kind: Usage, Err: errors.New(text)}
-	}
 	if namesake := r.find(ident{p.name, nil}); namesake != nil {
 		if namesake.key == nil || p.key == nil {
-			return nil, usage("the name is used twice, without a Key")
+			return nil, usage(r.name, p.name, "the name is used twice, without a Key")
 		}
 		if twin := r.find(ident{p.name, p.key}); twin != nil {
 			return twin, nil
@@ -245,7 +242,7 @@ func (r *run) admit(p *part, elements int) (twin *part, refused *Error) {
 		p.ordinal = namesake.namesakes + 1
 	}
 	if len(r.all)+1+elements > maxParts {
-		return nil, usage(fmt.Sprintf("more than %d parts", maxParts))
+		return nil, usage(r.name, p.name, tooMany)
 	}
 	return nil, nil
 }

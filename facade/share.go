@@ -2,6 +2,7 @@ package facade
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -132,7 +133,7 @@ func (s *Share[T]) fly(c *flight[T], key shareKey, fn func(context.Context) (T, 
 		if !returned {
 			c.err = panicked(key.name, recover())
 		}
-		if c.err != nil && c.ctx.Err() == context.DeadlineExceeded {
+		if c.err != nil && errors.Is(c.ctx.Err(), context.DeadlineExceeded) {
 			c.err = overLimit("shared call's", s.limit(), c.err)
 		}
 		s.mu.Lock()

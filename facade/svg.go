@@ -81,14 +81,12 @@ func (d *drawing) axis(bottom int) {
 
 // roundStep is 1, 2 or 5 times a power of ten.
 func roundStep(length time.Duration) time.Duration {
-	step := time.Duration(1)
-	for {
-		for _, m := range []time.Duration{1, 2, 5} {
-			if length/(m*step) < 10 {
-				return m * step
+	for power := int64(1); ; power *= 10 {
+		for _, digit := range []int64{1, 2, 5} {
+			if int64(length)/(digit*power) < 10 {
+				return time.Duration(digit * power)
 			}
 		}
-		step *= 10
 	}
 }
 
@@ -168,6 +166,6 @@ func (d *drawing) legend(y int) {
 
 func escaped(s string) string {
 	var b strings.Builder
-	xml.EscapeText(&b, []byte(s)) // a Builder does not fail
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder does not fail
 	return b.String()
 }

@@ -280,8 +280,14 @@ func TestContextOfAPartEndsWithTheRunAtTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var kept [2]context.Context
 		do(t.Context(), facade.Options{}, func(ctx context.Context, s *facade.Scope) (int, error) {
-			a := facade.Go(s, "a", func(ctx context.Context) (int, error) { kept[0] = ctx; return 1, nil })
-			b := facade.Go(s, "b", func(ctx context.Context) (int, error) { kept[1] = ctx; return 1, nil }, facade.Part[int]{Timeout: time.Second})
+			keep := func(i int) func(context.Context) (int, error) {
+				return func(ctx context.Context) (int, error) {
+					kept[i] = ctx //nolint:fatcontext // used when it is over
+					return 1, nil
+				}
+			}
+			a := facade.Go(s, "a", keep(0))
+			b := facade.Go(s, "b", keep(1), facade.Part[int]{Timeout: time.Second})
 			n, err := sum(ctx, a, b)
 			if kept[0].Err() != nil || kept[1].Err() != nil {
 				t.Error("a value may still depend on the context of its part")

@@ -24,7 +24,7 @@ type waiter struct {
 func (p *part) wait(ctx context.Context) error {
 	r := p.run
 	if r == nil {
-		return &Error{Kind: Usage, Err: errors.New("the future does not come from Go or Each")}
+		return usage("", "", "the future does not come from Go or Each")
 	}
 	who, err := r.caller(ctx)
 	if err != nil {
@@ -37,7 +37,7 @@ func (p *part) wait(ctx context.Context) error {
 	select {
 	case <-w.ch:
 	case <-ctx.Done():
-		err = r.unpark(w, ctx)
+		err = r.unpark(ctx, w)
 	}
 	if who != nil && !w.left {
 		who.spare.Store(w)
@@ -167,7 +167,7 @@ func (w *waiter) granted() {
 }
 
 // unpark is called when ctx ended before w was woken. If its part is settled all the same, that counts.
-func (r *run) unpark(w *waiter, ctx context.Context) (err error) {
+func (r *run) unpark(ctx context.Context, w *waiter) (err error) {
 	var fx effects
 	r.mu.Lock()
 	r.notice(&fx)

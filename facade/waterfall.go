@@ -1,6 +1,7 @@
 package facade
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -177,7 +178,7 @@ func (p *PartReport) remark() string {
 	for _, a := range p.Notes {
 		words = append(words, a.String())
 	}
-	if e, ok := p.Err.(*Error); ok && (p.State == StateFailed || p.State == StateFallback) {
+	if e, ok := errors.AsType[*Error](p.Err); ok && (p.State == StateFailed || p.State == StateFallback) {
 		words = append(words, e.reason())
 	}
 	return strings.Join(words, " ")
