@@ -36,6 +36,12 @@ type Config struct {
 	// Dial may be called concurrently, and is never called with a lock held.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
+	// Watch follows the addresses of the host's name: it calls tell with the answer in hand and with every later one, in
+	// order, until stop is called, after which no new call begins. It is called with the first dial, outside locks; Drain
+	// and Close call stop. Connections to addresses that are gone are then replaced, a few at a time. Nil = the pool does
+	// not follow DNS, as with a pinned address; with Proxy it never does.
+	Watch func(tell func(Answer)) (stop func())
+
 	Proxy *url.URL // http, https, socks5 or socks5h; nil = none
 
 	MaxConns   int // open and dialling; default 256

@@ -44,6 +44,7 @@ type conn struct {
 	suspect   bool        // HTTP/2: silent while an attempt ran out of time
 	dead      bool        // the socket is closed
 	renewing  bool        // its replacement has been asked for
+	replaced  bool        // its address is gone, and a replacement is there
 	goAway    bool        // a request has seen a GOAWAY
 	patience  *time.Timer // ends the wait for the server's stream limit
 	why       closeCause  // of stateRetiring

@@ -42,6 +42,7 @@ func (d *dialing) run() {
 		p.dialed(d, nil, err)
 		return
 	}
+	p.watch()
 	c, err := d.connect()
 	p.group.dialEnded()
 	p.dialed(d, c, err)

@@ -73,6 +73,7 @@
 //	acquire.go    the line of those who wait                            resend.go   what a failure means
 //	gate.go       when to dial; results of dials                        body.go     response bodies: check-in, bounded drain
 //	dial.go       a dial and its steps                                  reqbody.go  request bodies
+//	follow.go     addresses that DNS lists no more
 //	warm.go       dials for nobody: Prewarm, MinIdle, replacements      conn.go     a connection and its end
 //	idle.go       the idle limit in force                               netconn.go  the socket under it
 //	sweep.go      the timer                                             transport.go  what net/http is given

@@ -55,6 +55,7 @@ func (p *Pool) startDrain() []*Pool {
 	p.drainLocked(time.Now())
 	h1 := p.h1
 	p.mu.Unlock()
+	p.unwatch()
 	p.deliver()
 	if h1 == nil {
 		return []*Pool{p}
@@ -68,7 +69,7 @@ func (p *Pool) drainLocked(now time.Time) {
 	}
 	p.draining = true
 	p.cancel()
-	for _, t := range []*time.Timer{p.gate.timer, p.sweep.timer} {
+	for _, t := range []*time.Timer{p.gate.timer, p.sweep.timer, p.follow.timer} {
 		if t != nil {
 			t.Stop()
 		}

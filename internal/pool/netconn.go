@@ -52,7 +52,9 @@ func (n *netConn) Read(p []byte) (int, error) {
 	m, err := n.Conn.Read(p)
 	if m > 0 {
 		n.read.Add(int64(m))
-		n.lastRead.Store(int64(time.Since(n.began)))
+		if c := n.owner.Load(); c == nil || c.h2 { // only HTTP/2 asks how long it has been silent
+			n.lastRead.Store(int64(time.Since(n.began)))
+		}
 		if n.answering.Load() {
 			n.heard()
 		}

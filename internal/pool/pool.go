@@ -34,11 +34,12 @@ type Pool struct {
 	h1       *Pool       // for requests that must be HTTP/1, once there was one
 	closers  map[*conn]struct{}
 
-	gate  gate
-	warm  warmth
-	limit idleLimit
-	sweep sweeper
-	count counters
+	gate   gate
+	warm   warmth
+	limit  idleLimit
+	sweep  sweeper
+	follow follower
+	count  counters
 }
 
 // New returns the pool of one endpoint, a member of g. It never fails: the Config has been validated by the client.
@@ -60,8 +61,9 @@ func (g *Group) newPool(cfg Config, t *Transport, events *eventQueue) *Pool {
 }
 
 // takeLocked checks out the best connection for s, or returns nil. Limits are looked at here and at check-in, so that no
-// timer races a request.
+// timer races a request. Connections to addresses that DNS lists no more come last.
 func (p *Pool) takeLocked(s *send, now time.Time) *conn {
+	var unlisted *conn
 	for n := p.ready.head; n != nil; {
 		c := n.of
 		n = n.next
@@ -71,12 +73,19 @@ func (p *Pool) takeLocked(s *send, now time.Time) *conn {
 		case c.agePercent(now) >= 200:
 			p.retireLocked(c, now, closeCause{reason: ReasonAge})
 		case !s.accepts(c, now):
+		case p.unlistedLocked(c):
+			if unlisted == nil {
+				unlisted = c
+			}
 		default:
 			p.useLocked(c, s, now)
 			return c
 		}
 	}
-	return nil
+	if unlisted != nil {
+		p.useLocked(unlisted, s, now)
+	}
+	return unlisted
 }
 
 // overLocked closes an idle connection whose time is over, and reports whether it did.
@@ -191,6 +200,9 @@ func (p *Pool) checkInLocked(c *conn, now time.Time, avail bool, cause closeCaus
 		p.closeLocked(c, now, closeCause{reason: ReasonAge})
 	default:
 		p.giveLocked(c, now)
+		if p.goneLocked(c) {
+			p.moveLocked(now)
+		}
 	}
 }
 

@@ -65,7 +65,7 @@ func TestNamesAreComplete(t *testing.T) {
 	for r := range pool.ReasonShutdown + 1 {
 		add(r)
 	}
-	for k := range pool.EventWaitEnded + 1 {
+	for k := range pool.EventGone + 1 {
 		add(k)
 	}
 	for r := range pool.ResendIdempotent + 1 {

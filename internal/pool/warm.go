@@ -60,7 +60,8 @@ func (p *Pool) popWarmLocked() *warmWant {
 }
 
 // warmDoneLocked tells whoever wanted a dial how it ended. A connection that has been replaced retires: HTTP/2 ones at once,
-// HTTP/1 ones when their age is over, since they are handed out by one request at a time.
+// HTTP/1 ones when their age is over, since they are handed out by one request at a time, and those whose address is gone
+// when it is their turn.
 func (p *Pool) warmDoneLocked(w *warmWant, c *conn, err error, now time.Time) {
 	if err == nil && c.state == stateClosed {
 		err = net.ErrClosed // dead on arrival
@@ -71,19 +72,22 @@ func (p *Pool) warmDoneLocked(w *warmWant, c *conn, err error, now time.Time) {
 		w.pre.endLocked(err)
 	case err != nil:
 		w.old.renewing = false // asked for again at its next check-out
-	case w.old.h2:
+	case p.goneLocked(w.old):
+		w.old.renewing, w.old.replaced = false, true // if it is taken again, one was not enough
+		p.moveLocked(now)
+	case w.old.h2 && w.old.agePercent(now) >= renewAtAge:
 		p.retireLocked(w.old, now, closeCause{reason: ReasonAge})
 	}
 }
 
-// renewLocked asks for the replacement of a connection that has nearly reached its age limit, unless another one is free: no
-// call should have to wait for it later.
+// renewLocked asks for the replacement of a connection that has nearly reached its age limit, or whose address is gone, unless
+// another one is free: no call should have to wait for it later.
 func (p *Pool) renewLocked(c *conn, now time.Time) {
-	if c.renewing || p.draining || p.warm.quiet || c.agePercent(now) < renewAtAge {
+	if c.renewing || p.draining || p.warm.quiet || c.agePercent(now) < renewAtAge && !p.goneLocked(c) {
 		return
 	}
 	for n := p.ready.head; n != nil; n = n.next {
-		if n.of != c && n.of.agePercent(now) < renewAtAge {
+		if n.of != c && n.of.agePercent(now) < renewAtAge && !p.goneLocked(n.of) {
 			return
 		}
 	}
