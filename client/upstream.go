@@ -133,6 +133,9 @@ func (up *upstream) newEndpoint(scheme string, target hostPort, name string, rul
 	cfg := up.conns.poolConfig()
 	cfg.Transport, cfg.Scheme, cfg.Host, cfg.Proxy = up.wires, scheme, target.String(), proxy
 	cfg.Dial = up.client.dialer(scheme, rules, up.conns, proxy != nil, pinned)
+	if proxy == nil && !pinned.IsValid() {
+		cfg.Watch = up.client.follow(target.host)
+	}
 	ep.pool = up.client.group.New(cfg)
 	return ep, nil
 }
