@@ -4,6 +4,8 @@ go 1.26.0
 
 require (
 	github.com/aws/aws-sdk-go-v2 v1.48.0
+	github.com/ncruces/go-dns v1.3.4
+	github.com/rs/dnscache v0.0.0-20230804202142-fc85eb664529
 	github.com/sortie-go/sortie v0.0.0
 	github.com/sourcegraph/conc v0.3.0
 	golang.org/x/sync v0.25.0
