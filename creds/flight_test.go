@@ -211,6 +211,17 @@ func TestFetchTimeoutIsAFailure_aws_c_auth182(t *testing.T) {
 	})
 }
 
+func TestNegativeHardWaitIsNone(t *testing.T) {
+	src := &source{life: lifetime, took: took}
+	story(t, src, creds.Config{IdleAfter: time.Minute, HardWait: -1}, func(t *testing.T, c *creds.Cache) {
+		read(t, c)
+		time.Sleep(lifetime - 30*time.Second)
+		wantKey(t, c, "K1")
+		time.Sleep(took + time.Millisecond)
+		wantKey(t, c, "K2")
+	})
+}
+
 // E1: with steady reads no outage shorter than the window costs one.
 func TestOutagesWithinTheWindowCostNoRead_botocore3760(t *testing.T) {
 	for _, length := range []time.Duration{30 * time.Second, 2 * time.Minute, 4 * time.Minute, 10 * time.Minute} {

@@ -94,6 +94,13 @@ func (s *source) fresh() aws.Credentials {
 	return key(s.issued, s.ends)
 }
 
+// again returns the newest key once more, if there is one.
+func (s *source) again() (aws.Credentials, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return key(s.issued, s.ends), s.issued > 0
+}
+
 // key makes the credentials "K1", "K2", …; the zero expiry is none.
 func key(n int, expires time.Time) aws.Credentials {
 	c := aws.Credentials{

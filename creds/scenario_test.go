@@ -209,9 +209,8 @@ func (f fetch) answer(s *source) func(context.Context, int) (aws.Credentials, er
 		case fatal:
 			return aws.Credentials{}, refused{}
 		case same:
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return key(s.issued, s.ends), nil
+			k, _ := s.again()
+			return k, nil
 		}
 		return s.fresh(), nil
 	}
