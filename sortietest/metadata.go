@@ -14,10 +14,10 @@ import (
 // It is an [http.Handler]. [NewMetadata] starts one on the loopback interface:
 //
 //	md := sortietest.NewMetadata(t)
-//	md.Setenv(t)                         // AWS clients made from now on ask it
+//	md.Setenv(t)
 //	md.Outage(10*time.Minute, 4*time.Minute, sortietest.OnAll, sortietest.MetadataFault{Status: 503})
 //
-// Or fill in the fields and call [Metadata.Start], [Metadata.Listen] or [Metadata.Serve]. The fields must not change after that; everything
+// AWS clients made after that ask it. Or fill in the fields and call [Metadata.Start], [Metadata.Listen] or [Metadata.Serve]. The fields must not change after that; everything
 // that may change is a method, and methods may be called from several goroutines at once. It is driven by the clock of
 // package time, and so works in [testing/synctest] bubbles.
 //
