@@ -60,15 +60,21 @@ func BenchmarkNoopWire(b *testing.B) {
 			Name: "up", Hosts: []string{"up.example"}, External: []string{"http://10.0.0.1:8080/base"}, Transport: noop{}, Policy: policy,
 		}}})
 	}
-	for _, bc := range []struct {
+	type named struct {
 		name string
 		c    doer
-	}{
+	}
+	clients := []named{
 		{"bare", &http.Client{Transport: noop{}}},
 		{"bare+timeout", &http.Client{Transport: noop{}, Timeout: 15e9}},
 		{"sortie", over(client.Policy{})},
 		{"sortie+timeout", over(client.Policy{Timeout: &client.Timeout{}})},
-	} {
+		{"sortie+standard", over(client.Standard())},
+	}
+	for _, p := range peers {
+		clients = append(clients, named{p.name, p.make(b, noop{})})
+	}
+	for _, bc := range clients {
 		b.Run("client="+bc.name, func(b *testing.B) {
 			ctx, cancel := context.WithCancel(context.Background())
 			defer cancel()
@@ -84,20 +90,28 @@ func BenchmarkNoopWire(b *testing.B) {
 func BenchmarkLoopback(b *testing.B) {
 	const workers = 32
 	body := strings.Repeat("x", 512)
-	for _, bc := range []struct {
+	type named struct {
 		name string
 		make func(url string) (doer, func())
-	}{
+	}
+	clients := []named{
 		{"bare", func(string) (doer, func()) {
-			t := http.DefaultTransport.(*http.Transport).Clone()
-			t.MaxIdleConnsPerHost = 256 // what everybody has learnt to set
+			t := plainTransport()
 			return &http.Client{Transport: t}, t.CloseIdleConnections
 		}},
 		{"sortie", func(url string) (doer, func()) { return overLoopback(b, url, client.Policy{}) }},
 		{"sortie+timeout", func(url string) (doer, func()) {
 			return overLoopback(b, url, client.Policy{Timeout: &client.Timeout{}})
 		}},
-	} {
+		{"sortie+standard", func(url string) (doer, func()) { return overLoopback(b, url, client.Standard()) }},
+	}
+	for _, p := range peers {
+		clients = append(clients, named{p.name, func(string) (doer, func()) {
+			t := plainTransport()
+			return p.make(b, t), t.CloseIdleConnections
+		}})
+	}
+	for _, bc := range clients {
 		b.Run("client="+bc.name, func(b *testing.B) {
 			var conns atomic.Int64
 			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, body) }))
@@ -123,6 +137,12 @@ func BenchmarkLoopback(b *testing.B) {
 			b.ReportMetric(float64(conns.Load()), "conns")
 		})
 	}
+}
+
+func plainTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 256 // what everybody has learnt to set
+	return t
 }
 
 func overLoopback(b *testing.B, url string, policy client.Policy) (doer, func()) {
