@@ -81,21 +81,22 @@ func roundForPeople(d time.Duration) time.Duration {
 	}
 }
 
-// A stopwatch books wall time to one phase after another: each instant goes to exactly one.
+// A stopwatch books wall time to one phase after another: each instant goes to exactly one. Its times are those since the
+// call began.
 type stopwatch struct {
 	account Account
-	last    time.Time // up to here everything is booked
+	last    time.Duration // up to here everything is booked
 }
 
 // book gives the time since the last booking to p.
-func (w *stopwatch) book(p metrics.Phase, now time.Time) {
-	w.account.add(p, now.Sub(w.last))
+func (w *stopwatch) book(p metrics.Phase, now time.Duration) {
+	w.account.add(p, now-w.last)
 	w.last = now
 }
 
 // rest gives the time since the last booking to "other", unless there is none: the remainder is shown, never spread.
-func (w *stopwatch) rest(now time.Time) {
-	if now.After(w.last) {
+func (w *stopwatch) rest(now time.Duration) {
+	if now > w.last {
 		w.book(metrics.PhaseOther, now)
 	}
 }

@@ -11,34 +11,45 @@ import (
 	"github.com/sortie-go/sortie/internal/pool"
 )
 
-// An attempt is one request on the wire. Its context lives as long as its body.
+// An attempt is one request on the wire. Its context lives as long as its body. Its times are those of its call.
 type attempt struct {
 	call       *call
-	number     int
 	permit     breaker.Permit
-	told       atomic.Bool // its outcome, to those who learn from it
-	avoid      uint64      // a connection that must not be used
-	kind       Kind
+	avoid      uint64 // a connection that must not be used
 	waited     time.Duration
 	endpoint   *endpoint
-	start      time.Time
+	start      time.Duration // the pick
+	last       time.Duration // up to here its time is known: the pick, the signature, the headers or the failure
+	signing    time.Duration
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
 	request    http.Request // the one clone of the caller's request; what is sent
 	url        url.URL
 	sent       *requestBody // nil: no body, or one that needs no watching
-	ownsHeader bool         // the header map is not the caller's any more
-	handed     bool         // the wire has got the request
 	timer      *time.Timer  // of a hedge: its time limit
-	watch      stopwatch    // its own time, from the pick to the headers
+	exchange   pool.Exchange
+	told       atomic.Bool // its outcome, to those who learn from it
+	number     uint8
+	kind       Kind
+	ownsHeader bool // the header map is not the caller's any more
+	signed     bool // signing is a time
+	handed     bool // the wire has got the request
 
 	// Guarded by call.mu once the attempt has been sent.
-	info     pool.Info
-	status   int
+	wired    bool // the wire is done: the exchange is known
 	ended    bool
-	endedAt  time.Time
-	reason   Reason
 	released bool
+	reason   Reason
+	status   int32
+	endedAt  time.Duration
+}
+
+// info is what the wire has told: nothing before it is done.
+func (a *attempt) info() *pool.Info {
+	if !a.wired {
+		return &pool.Info{InHand: pool.Never, Wrote: pool.Never, Headers: pool.Never}
+	}
+	return a.exchange.Info()
 }
 
 // newAttempt returns the call's next attempt, which has no endpoint yet.
@@ -47,14 +58,14 @@ func (c *call) newAttempt() *attempt {
 	if len(c.attempts) > 0 {
 		a = new(attempt)
 	}
-	a.call, a.number, a.kind, a.waited = c, len(c.attempts)+1, c.kind, c.waited
+	a.call, a.number, a.kind, a.waited = c, uint8(len(c.attempts)+1), c.kind, c.waited
 	return a
 }
 
 // begin starts the attempt at its endpoint: its context, its clone of the request, its time limit.
-func (a *attempt) begin(now time.Time) error {
+func (a *attempt) begin(now time.Duration) error {
 	c := a.call
-	a.start, a.watch.last = now, now
+	a.start, a.last = now, now
 	a.ctx, a.cancel = context.WithCancelCause(c.context())
 	a.build()
 	err := a.setBody()
@@ -66,7 +77,7 @@ func (a *attempt) begin(now time.Time) error {
 		a.cancel(c.ending)
 	}
 	if limit := c.limits.perAttempt; limit > 0 && a.kind != KindHedge {
-		c.limits.attempt, c.limits.limited = now.Add(limit), a
+		c.limits.attempt, c.limits.limited = now+limit, a
 	}
 	c.armLocked(now)
 	return err
@@ -99,9 +110,9 @@ func (a *attempt) build() {
 		a.ownHeader()
 		delete(a.request.Header, name)
 	}
-	if c.key != "" {
+	if x := c.extra.Load(); x != nil && x.key != "" {
 		a.ownHeader()
-		a.request.Header[c.keyHeader] = []string{c.key}
+		a.request.Header[x.keyHeader] = []string{x.key}
 	}
 	if user := c.req.URL.User; user != nil && a.request.Header.Get("Authorization") == "" {
 		a.ownHeader()
@@ -133,19 +144,19 @@ func (a *attempt) ownHeader() {
 // neverSent reports that the server certainly has not acted on the request: no byte of it has left, or HTTP/2 says that it
 // was not processed.
 func (a *attempt) neverSent() bool {
-	return !a.handed || a.info.NeverSent || a.reason == ReasonStreamRefused
+	return !a.handed || a.info().NeverSent || a.reason == ReasonStreamRefused
 }
 
 // fails ends the attempt and returns the failure that goes up the pipeline.
 func (a *attempt) fails(reason Reason, err error) *failure {
 	a.call.mu.Lock()
-	a.endLocked(reason, time.Now())
+	a.endLocked(reason, a.call.now())
 	a.call.mu.Unlock()
 	return &failure{reason: reason, err: err}
 }
 
 // endLocked notes how the attempt ended, unless that is known already.
-func (a *attempt) endLocked(reason Reason, now time.Time) {
+func (a *attempt) endLocked(reason Reason, now time.Duration) {
 	if !a.ended {
 		a.ended, a.endedAt, a.reason = true, now, reason
 	}
@@ -164,20 +175,21 @@ func (a *attempt) release() {
 	}
 }
 
-func (a *attempt) reportLocked(now time.Time) Attempt {
+func (a *attempt) reportLocked(now time.Duration) Attempt {
 	reason := a.reason
 	if a.ended {
 		now = a.endedAt
 	} else {
 		reason = statusReason(a.status)
 	}
+	info := a.info()
 	return Attempt{
-		Number: a.number, Kind: a.kind, Wait: a.waited, Endpoint: a.endpoint.name,
-		Start: a.start.Sub(a.call.start), Duration: now.Sub(a.start),
-		Reason: reason, Status: a.status, Account: a.watch.account,
+		Number: int(a.number), Kind: a.kind, Wait: a.waited, Endpoint: a.endpoint.name,
+		Start: a.start, Duration: now - a.start,
+		Reason: reason, Status: int(a.status), Account: a.account(),
 		Conn: Conn{
-			ID: a.info.Conn, Remote: a.info.Remote, Proto: a.info.Proto,
-			Reused: a.info.Reused, IdleTime: a.info.IdleTime, Age: a.info.Age, Sends: a.info.Sends,
+			ID: info.Conn, Remote: info.Remote, Proto: info.Proto,
+			Reused: info.Reused, IdleTime: info.IdleTime, Age: info.Age, Sends: info.Sends,
 		},
 	}
 }

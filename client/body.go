@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"time"
 
 	"github.com/sortie-go/sortie/metrics"
 )
@@ -38,12 +37,12 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.inner.Read(p)
 	c.mu.Lock()
-	c.limits.readSince = time.Time{}
+	c.limits.read = 0
 	if err != io.EOF {
 		c.reading = false // at the end it stays, so that nobody takes the body for one that is not read
 	}
 	closed := b.closed
-	now := time.Now()
+	now := c.now()
 	if !c.ended {
 		c.watch.book(metrics.PhaseBody, now)
 		c.received += int64(n)
@@ -75,11 +74,11 @@ func (b *responseBody) beginRead() error {
 	case c.ended:
 		return io.EOF
 	}
-	now := time.Now()
+	now := c.now()
 	c.watch.book(metrics.PhaseCaller, now)
 	c.reading = true
 	if c.limits.progress > 0 {
-		c.limits.readSince = now
+		c.limits.read = now + c.limits.progress
 		c.armLocked(now)
 	}
 	return nil
@@ -110,7 +109,7 @@ func (b *responseBody) Close() error {
 	b.closed = true
 	over := c.ended
 	if !over && !c.reading {
-		c.watch.book(metrics.PhaseCaller, time.Now())
+		c.watch.book(metrics.PhaseCaller, c.now())
 	}
 	c.mu.Unlock()
 
@@ -120,7 +119,7 @@ func (b *responseBody) Close() error {
 	}
 	c.mu.Lock()
 	if !c.ended && !c.reading {
-		c.watch.book(metrics.PhaseBody, time.Now())
+		c.watch.book(metrics.PhaseBody, c.now())
 	}
 	c.mu.Unlock()
 	b.over()

@@ -12,23 +12,17 @@ import (
 )
 
 // A call is what the caller asked for, on its way down the pipeline and back. It is one allocation: the first attempt,
-// the wrapper of the body and the requests made from the caller's lie inside it, since most calls need no other.
+// the wrapper of the body and the requests made from the caller's lie inside it, since most calls need no other. It lives
+// as long as its response, so its size counts: what few calls need is in extras, and times are kept as what has passed since
+// the start, which is a third of a time.Time and half the price to read.
 type call struct {
 	client *Client
 	up     *upstream     // nil until route has found it
 	req    *http.Request // the caller's: only ever read
-	opts   CallOptions
-	side   Side
-	host   hostPort // logical
+	opts   *CallOptions  // nil: none
+	host   hostPort      // logical
 	start  time.Time
-
-	keyHeader, key string // an idempotency key of ours
-
-	preparing  sync.Once // by the signer
-	prepared   context.Context
-	prepareErr error
-	signAgain  atomic.Bool // the signer has replaced what was rejected
-	resigned   bool
+	extra  atomic.Pointer[extras]
 
 	logical http.Request // what resp.Request shows: the caller's, under a context that knows the call
 	view    callView
@@ -36,37 +30,78 @@ type call struct {
 	first   attempt
 
 	prev, next *call // in the upstream's list of open calls, while entered; guarded by openCalls.mu
-	entered    bool
 
-	mu               sync.Mutex // the caller, a second reader or closer, the timer and ReportOf may meet
-	watch            stopwatch
-	limits           limits
-	attempts         []*attempt // in order; the last one is the one that runs
-	inline           [1]*attempt
-	slot             *limit.Limit  // held; nil: none
-	queued           time.Duration // in the limit's queue
-	queueLength      int           // on entry
-	shadow           []string
-	kind             Kind          // of the next attempt
-	waited           time.Duration // before it
-	moves            int
-	stopped          Stopped
-	ending           error                   // what will end the call: the total time, or the client's end
-	wake             context.CancelCauseFunc // ends a wait; nil outside one
-	panicked         bool                    // an endpoint was picked in panic
+	mu          sync.Mutex // the caller, a second reader or closer, the timer and ReportOf may meet
+	signAgain   atomic.Bool
+	watch       stopwatch
+	limits      limits
+	attempts    []*attempt // in order; the last one is the one that runs
+	inline      [1]*attempt
+	slot        *limit.Limit  // held; nil: none
+	queued      time.Duration // in the limit's queue
+	waited      time.Duration // before the next attempt
+	stopped     Stopped
+	ending      error                   // what will end the call: the total time, or the client's end
+	wake        context.CancelCauseFunc // ends a wait; nil outside one
+	answer      *attempt                // whose response the caller has; nil before
+	failure     *Error                  // what ended the call, for readers that come later
+	received    int64                   // bytes of the body
+	endedAt     time.Duration
+	queueLength int32 // on entry
+	status      int32
+	moves       uint8
+	side        Side
+	kind        Kind // of the next attempt
+	reason      Reason
+
+	entered          bool // in the list of open calls; guarded by openCalls.mu
+	resigned         bool // an attempt was made with a new signature
+	panicked         bool // an endpoint was picked in panic
 	hedged, hedgeWon bool
-	buffered         []byte   // the request's body, read ahead to be sent again
-	answer           *attempt // whose response the caller has; nil before
-	received         int64    // bytes of the body
-	reading          bool     // inside Read
-	status           int
+	reading          bool // inside Read
 	delivered        bool // the response is the caller's, and c.body with it
 	ended            bool
-	endedAt          time.Time
-	reason           Reason
 	unclosed         bool
-	failure          *Error // what ended the call, for readers that come later
 }
+
+// extras are what few calls need.
+type extras struct {
+	keyHeader, key string // an idempotency key of ours
+	buffered       []byte // the request's body, read ahead to be sent again
+
+	preparing  sync.Once // by the signer
+	prepared   context.Context
+	prepareErr error
+
+	shadow []string // what policies in shadow mode would have done; guarded by call.mu
+}
+
+// extras returns the call's, which are made at the first need; peek only looks.
+func (c *call) extras() *extras {
+	if c.extra.Load() == nil {
+		c.extra.CompareAndSwap(nil, new(extras))
+	}
+	return c.extra.Load()
+}
+
+// buffered is the request's body, where it was read ahead to be sent again; nil where it was not.
+func (c *call) buffered() []byte {
+	if x := c.extra.Load(); x != nil {
+		return x.buffered
+	}
+	return nil
+}
+
+// options are those of the call's context.
+func (c *call) options() CallOptions {
+	if c.opts == nil {
+		return CallOptions{}
+	}
+	return *c.opts
+}
+
+// now is the time since the call began.
+func (c *call) now() time.Duration { return time.Since(c.start) }
 
 type callKey struct{}
 
@@ -85,10 +120,12 @@ func (v *callView) Value(key any) any {
 
 func newCall(client *Client, req *http.Request) *call {
 	c := &call{client: client, req: req, start: time.Now()}
-	c.watch.last = c.start
 	c.attempts = c.inline[:0]
 	c.opts = callOptions(req.Context())
-	c.side = orDefault(c.opts.Side, client.side)
+	c.side = client.side
+	if c.opts != nil {
+		c.side = orDefault(c.opts.Side, c.side)
+	}
 	return c
 }
 
@@ -111,10 +148,10 @@ func (c *call) fail(f *failure) error {
 }
 
 // succeed ends a call whose response is over.
-func (c *call) succeed() { c.endAt(time.Now(), statusReason(c.status), nil) }
+func (c *call) succeed() { c.endAt(c.now(), statusReason(c.status), nil) }
 
 // statusReason is the reason of an answer with this status.
-func statusReason(status int) Reason {
+func statusReason(status int32) Reason {
 	if status >= 400 {
 		return ReasonStatus
 	}
@@ -123,9 +160,9 @@ func statusReason(status int) Reason {
 
 // end closes the call, once: whoever comes first, with the end of the body, the failure, or the end of the total time.
 // What the call holds is released before anybody's hook runs. It completes e, the error that the caller will see.
-func (c *call) end(reason Reason, e *Error) { c.endAt(time.Now(), reason, e) }
+func (c *call) end(reason Reason, e *Error) { c.endAt(c.now(), reason, e) }
 
-func (c *call) endAt(now time.Time, reason Reason, e *Error) {
+func (c *call) endAt(now time.Duration, reason Reason, e *Error) {
 	onCall := c.client.onCall
 	var report Report
 	told := e != nil || onCall != nil
@@ -173,9 +210,9 @@ func (c *call) letGo() {
 
 // bookRestLocked books to w what no stage has booked: after the headers it is the body's time or the caller's, before
 // them nobody's.
-func (c *call) bookRestLocked(w *stopwatch, now time.Time) {
+func (c *call) bookRestLocked(w *stopwatch, now time.Duration) {
 	switch {
-	case !now.After(w.last):
+	case now <= w.last:
 	case c.reading:
 		w.book(metrics.PhaseBody, now)
 	case c.delivered:
@@ -220,24 +257,27 @@ func (c *call) reportHead() Report {
 func (c *call) reportLocked(r *Report) {
 	now, watch := c.endedAt, c.watch
 	if !c.ended {
-		now = time.Now()
+		now = c.now()
 		c.bookRestLocked(&watch, now)
 	}
-	r.Duration, r.Account = now.Sub(c.start), watch.account
-	r.Ended, r.Reason, r.Status, r.Unclosed = c.ended, c.reason, c.status, c.unclosed
+	r.Duration, r.Account = now, watch.account
+	r.Ended, r.Reason, r.Status, r.Unclosed = c.ended, c.reason, int(c.status), c.unclosed
 	r.Panic, r.Hedged, r.HedgeWon = c.panicked, c.hedged, c.hedgeWon
-	r.Stopped, r.QueueWait, r.QueueLength, r.Shadow = c.stopped, c.queued, c.queueLength, c.shadow
+	r.Stopped, r.QueueWait, r.QueueLength = c.stopped, c.queued, int(c.queueLength)
+	if x := c.extra.Load(); x != nil {
+		r.Shadow = x.shadow
+	}
 	if !c.ended {
 		r.Reason = statusReason(c.status)
 	}
 	r.BytesReceived, r.neverSent = c.received, true
 	if deadline, ok := c.deadline(); ok {
-		r.TimeLeft = max(deadline.Sub(now), 0)
+		r.TimeLeft = max(deadline.Sub(c.start.Add(now)), 0)
 	}
 	r.Attempts = make([]Attempt, len(c.attempts))
 	for i, a := range c.attempts {
 		r.Tier = a.endpoint.tier
-		r.BytesSent += a.info.BytesWritten
+		r.BytesSent += a.info().BytesWritten
 		r.neverSent = r.neverSent && a.neverSent()
 		r.Attempts[i] = a.reportLocked(now)
 		switch a.kind {
@@ -252,8 +292,10 @@ func (c *call) reportLocked(r *Report) {
 // deadline is when the call must have ended: our limit or the caller's, whichever is first.
 func (c *call) deadline() (time.Time, bool) {
 	deadline, ok := c.context().Deadline()
-	if total := c.limits.total; !total.IsZero() && (!ok || total.Before(deadline)) {
-		return total, true
+	if c.limits.total > 0 {
+		if total := c.start.Add(c.limits.total); !ok || total.Before(deadline) {
+			return total, true
+		}
 	}
 	return deadline, ok
 }

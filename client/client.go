@@ -167,10 +167,10 @@ func (c *call) deliver(resp *http.Response) {
 
 	c.mu.Lock()
 	c.body = responseBody{call: c, inner: resp.Body}
-	c.status, c.delivered = resp.StatusCode, true
+	c.status, c.delivered = int32(resp.StatusCode), true
 	now := c.watch.last // of the headers
 	if c.up.learns() {
-		c.limits.verdict = now.Add(c.up.verdictAfter())
+		c.limits.verdict = now + c.up.verdictAfter()
 	}
 	if upgraded {
 		c.limits.end() // the connection lives as long as its two ends want

@@ -52,7 +52,7 @@ func (a *attempt) deadline() (time.Time, bool) {
 	defer c.mu.Unlock()
 	end, limited := c.deadline()
 	if c.limits.perAttempt > 0 {
-		own := a.start.Add(c.limits.perAttempt)
+		own := c.start.Add(a.start + c.limits.perAttempt)
 		if !limited || own.Before(end) {
 			return own, true
 		}

@@ -29,27 +29,27 @@ type endpoint struct {
 
 // send puts the attempt on the wire. Whatever comes back is complete: a response with a body, or an error and no
 // response, and in that case the request's body is closed.
-func (ep *endpoint) send(a *attempt) (*http.Response, pool.Info, error) {
+func (ep *endpoint) send(a *attempt, now time.Time) (*http.Response, error) {
 	if ep.pool != nil {
-		return ep.pool.RoundTrip(&a.request, pool.Want{
+		return ep.pool.RoundTrip(&a.exchange, &a.request, pool.Want{
 			Avoid:      a.avoid,
 			OwnContext: true,
 			OnConn:     a.advertise(),
 			HTTP1:      len(a.request.Header["Upgrade"]) > 0,
 			Idempotent: a.call.idempotent(),
-		})
+		}, now)
 	}
-	return ep.sendForeign(a)
+	return ep.sendForeign(a, now)
 }
 
 // sendForeign sends through a RoundTripper of the user's, which may break the promises that net/http makes.
-func (ep *endpoint) sendForeign(a *attempt) (*http.Response, pool.Info, error) {
-	info := pool.Info{Start: time.Now(), Sends: 1}
-	info.InHand, info.Wrote = info.Start, info.Start // where its time goes is not known: all of it is the server's
+func (ep *endpoint) sendForeign(a *attempt, now time.Time) (*http.Response, error) {
+	info := a.exchange.Info()
+	info.Start, info.Headers, info.Sends = now, pool.Never, 1 // in hand and written at once: where its time goes is not known
 	if a.call.up.deadlineHeader() != "" {
-		if err := a.setDeadlineHeader(info.Start); err != nil {
+		if err := a.setDeadlineHeader(now); err != nil {
 			info.NeverSent = true
-			return nil, info, err
+			return nil, err
 		}
 	}
 	resp, err := ep.transport.RoundTrip(&a.request)
@@ -63,13 +63,13 @@ func (ep *endpoint) sendForeign(a *attempt) (*http.Response, pool.Info, error) {
 		err = cause // which says more than the plain error of a context
 	}
 	if err != nil {
-		return nil, info, err
+		return nil, err
 	}
 	if resp.Body == nil {
 		resp.Body = http.NoBody
 	}
-	info.Headers = time.Now()
-	return resp, info, nil
+	info.Headers = time.Since(now)
+	return resp, nil
 }
 
 // release ends one call's use of the endpoint.
@@ -85,17 +85,19 @@ func (ep *endpoint) release() {
 // idempotent reports whether the call may be repeated although the server may have seen it: by its options, else by its
 // method (RFC 9110, 9.2.2), else by the headers that net/http takes as the sign of it.
 func (c *call) idempotent() bool {
-	switch c.opts.Idempotent {
-	case Yes:
-		return true
-	case No:
-		return false
+	if c.opts != nil {
+		switch c.opts.Idempotent {
+		case Yes:
+			return true
+		case No:
+			return false
+		}
 	}
 	switch c.req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
 		return true
 	}
-	if c.key != "" {
+	if x := c.extra.Load(); x != nil && x.key != "" {
 		return true
 	}
 	_, marked := c.req.Header["Idempotency-Key"]

@@ -29,14 +29,14 @@ func (h *Hedge) engine() hedge.Config {
 
 // mayHedge reports whether a second attempt is possible at all, as far as the call itself decides it.
 func (c *call) mayHedge() bool {
-	if c.opts.NoHedge || c.client.draining.Load() || !c.idempotent() {
+	if c.options().NoHedge || c.client.draining.Load() || !c.idempotent() {
 		return false
 	}
-	if hasBody(c.req) && c.req.GetBody == nil && c.buffered == nil {
+	if hasBody(c.req) && c.req.GetBody == nil && c.buffered() == nil {
 		return false // the first attempt has the body
 	}
 	attempts := 2
-	if c.up.retry != nil && !c.opts.NoRetry {
+	if c.up.retry != nil && !c.options().NoRetry {
 		attempts = c.up.retry.attempts
 	}
 	return c.counted() < attempts
@@ -149,5 +149,5 @@ func (r *hedgeRace) finish(other *attempt) {
 
 // answeredOverHTTP2 reports whether the call's connections are such that breaking an attempt off costs none.
 func (c *call) answeredOverHTTP2() bool {
-	return c.answer != nil && c.answer.info.Proto == "HTTP/2.0"
+	return c.answer != nil && c.answer.info().Proto == "HTTP/2.0"
 }

@@ -10,42 +10,40 @@ import (
 // when it fires it looks again, since a limit may have moved, and ends the attempt or goes on waiting. So a read of the
 // body, which moves its limit each time, costs no change of a timer.
 //
-// All fields are guarded by call.mu.
+// All fields are guarded by call.mu. Moments are counted from the start of the call; 0 is never.
 type limits struct {
-	timer *limitTimer // nil: never armed
-	armed time.Time   // when the timer fires; zero = not armed
+	timer *limitTimer   // nil: never armed
+	armed time.Duration // when the timer fires
 
-	total      time.Time     // zero: none, or the caller's own deadline comes first
-	totalOver  bool          // it has been acted upon
-	attempt    time.Time     // end of the one that runs; zero: none, or its headers have arrived
+	total      time.Duration // never: none, or the caller's own deadline comes first
+	attempt    time.Duration // end of the one that runs; never: none, or its headers have arrived
 	limited    *attempt      // whose end that is
-	perAttempt time.Duration // 0 = none
-	verdict    time.Time     // when the endpoint gets credit for an answer whose body is still open; zero: never, or it has
-	progress   time.Duration // of one Read; 0 = none
-	readSince  time.Time     // start of the Read that runs; zero: none runs
+	perAttempt time.Duration // a length; 0 = none
+	verdict    time.Duration // when the endpoint gets credit for an answer whose body is still open; never, or it has
+	progress   time.Duration // a length, of one Read; 0 = none
+	read       time.Duration // end of the Read that runs; never: none runs
+	totalOver  bool          // it has been acted upon
 }
 
-// due returns when the first limit will be over, and zero if none runs.
-func (l *limits) due() time.Time {
+// due returns when the first limit will be over, and never if none runs.
+func (l *limits) due() time.Duration {
 	due := earlier(l.attempt, l.verdict)
 	if !l.totalOver {
 		due = earlier(l.total, due)
 	}
-	if !l.readSince.IsZero() && l.progress > 0 {
-		due = earlier(due, l.readSince.Add(l.progress))
-	}
+	due = earlier(due, l.read)
 	return due
 }
 
 // over returns the cause of the limit that has passed at now; nil if none has. The total speaks first, as the widest.
-func (l *limits) over(now time.Time) error {
-	passed := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+func (l *limits) over(now time.Duration) error {
+	passed := func(t time.Duration) bool { return t > 0 && now >= t }
 	switch {
 	case !l.totalOver && passed(l.total):
 		return errTotal
 	case passed(l.attempt):
 		return ErrAttemptTimeout
-	case !l.readSince.IsZero() && l.progress > 0 && passed(l.readSince.Add(l.progress)):
+	case passed(l.read):
 		return ErrBodyStalled
 	}
 	return nil
@@ -57,39 +55,38 @@ func (l *limits) stop() {
 		l.timer.end()
 		l.timer = nil
 	}
-	l.verdict = time.Time{}
-	l.armed, l.attempt, l.progress = time.Time{}, time.Time{}, 0
+	l.verdict, l.armed, l.attempt, l.read, l.progress = 0, 0, 0, 0, 0
 }
 
 // end switches off what bounds the rest of the call.
 func (l *limits) end() {
 	l.stop()
-	l.total = time.Time{}
+	l.total = 0
 }
 
-// earlier returns the earlier of two times, where zero is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
+// earlier returns the earlier of two moments.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
 		return b
 	}
 	return a
 }
 
 // armLocked makes sure that the timer fires no later than the first limit.
-func (c *call) armLocked(now time.Time) {
+func (c *call) armLocked(now time.Duration) {
 	due := c.limits.due()
-	if due.IsZero() || c.ended {
+	if due == 0 || c.ended {
 		return
 	}
 	l := &c.limits
-	if !l.armed.IsZero() && !due.Before(l.armed) {
+	if l.armed > 0 && due >= l.armed {
 		return
 	}
 	l.armed = due
 	if l.timer == nil {
 		l.timer = c.client.timers.take(c)
 	}
-	l.timer.timer.Reset(due.Sub(now))
+	l.timer.timer.Reset(due - now)
 }
 
 // A limitTimer is a call's timer. It is used again for other calls, which saves two of the allocations of each.
@@ -131,15 +128,15 @@ func (t *limitTimer) end() {
 
 // onTimer runs when the timer fires.
 func (c *call) onTimer() {
-	now := time.Now()
+	now := c.now()
 	c.mu.Lock()
 	if c.ended {
 		c.mu.Unlock()
 		return
 	}
-	c.limits.armed = time.Time{}
-	if v := c.limits.verdict; !v.IsZero() && !now.Before(v) {
-		c.limits.verdict = time.Time{}
+	c.limits.armed = 0
+	if v := c.limits.verdict; v > 0 && now >= v {
+		c.limits.verdict = 0
 		defer c.answer.tell(statusReason(c.status))
 	}
 	cause := c.limits.over(now)
@@ -155,10 +152,10 @@ func (c *call) onTimer() {
 	switch cause {
 	case ErrAttemptTimeout:
 		ending = []*attempt{c.limits.limited}
-		c.limits.attempt = time.Time{}
+		c.limits.attempt = 0
 	case ErrBodyStalled:
 		ending = []*attempt{c.answer}
-		c.limits.readSince = time.Time{}
+		c.limits.read = 0
 	default:
 		c.limits.totalOver = true
 	}

@@ -30,7 +30,10 @@ type callOptionsKey struct{}
 // WithCall returns a context under which calls are made with the given options. Contexts nest: the options of the inner
 // one win where they are not zero.
 func WithCall(ctx context.Context, opts CallOptions) context.Context {
-	outer := callOptions(ctx)
+	var outer CallOptions
+	if o := callOptions(ctx); o != nil {
+		outer = *o
+	}
 	opts.Side = orDefault(opts.Side, outer.Side)
 	opts.Total = orDefault(opts.Total, outer.Total)
 	opts.Attempt = orDefault(opts.Attempt, outer.Attempt)
@@ -38,11 +41,12 @@ func WithCall(ctx context.Context, opts CallOptions) context.Context {
 	opts.NoRetry = opts.NoRetry || outer.NoRetry
 	opts.NoHedge = opts.NoHedge || outer.NoHedge
 	opts.Idempotent = orDefault(opts.Idempotent, outer.Idempotent)
-	return context.WithValue(ctx, callOptionsKey{}, opts)
+	return context.WithValue(ctx, callOptionsKey{}, &opts)
 }
 
-func callOptions(ctx context.Context) CallOptions {
-	opts, _ := ctx.Value(callOptionsKey{}).(CallOptions)
+// callOptions returns the options of a context; nil if it has none.
+func callOptions(ctx context.Context) *CallOptions {
+	opts, _ := ctx.Value(callOptionsKey{}).(*CallOptions)
 	return opts
 }
 

@@ -13,7 +13,7 @@ import (
 func (a *attempt) judge(reason Reason) verdict {
 	switch v := reasonFacts[reason].verdict; v {
 	case byStatus:
-		return statusVerdict(a.status)
+		return statusVerdict(int(a.status))
 	case bySlowness:
 		if a.endpoint.slow(a.ran()) {
 			return bad
@@ -24,7 +24,7 @@ func (a *attempt) judge(reason Reason) verdict {
 		if a.endpoint.pool == nil {
 			return badDial // a foreign Transport does not tell whose dial it was
 		}
-		for _, step := range a.info.Setup {
+		for _, step := range a.info().Setup {
 			if step.Happened {
 				return badDial
 			}
@@ -48,11 +48,18 @@ func statusVerdict(status int) verdict {
 
 // ran is how long the endpoint has had the attempt: to the headers, else so far.
 func (a *attempt) ran() time.Duration {
-	from := orDefault(a.info.InHand, a.start)
-	if !a.info.Headers.IsZero() {
-		return a.info.Headers.Sub(from)
+	info := a.info()
+	if info.Headers >= 0 {
+		return info.Headers - max(info.InHand, 0)
 	}
-	return orDefault(a.endedAt, time.Now()).Sub(from)
+	from := a.start
+	if info.InHand >= 0 {
+		from = info.Start.Sub(a.call.start) + info.InHand
+	}
+	if a.ended {
+		return a.endedAt - from
+	}
+	return a.call.now() - from
 }
 
 // slowFactor times the cost of an endpoint is too long for it to be the caller's deadline alone.
@@ -102,7 +109,7 @@ func (a *attempt) early() {
 		return
 	}
 	if seat := a.endpoint.seat; seat != nil {
-		seat.Observe(balance.Observation{Time: a.ran(), Answered: true}, a.info.Headers)
+		seat.Observe(balance.Observation{Time: a.ran(), Answered: true}, a.call.start.Add(a.last))
 	}
 	if a.permit.Probing() {
 		a.tell(statusReason(a.status)) // others wait for the word of a probe

@@ -48,17 +48,20 @@ func (up *upstream) query(c *call) balance.Query {
 		tried = append(tried, a.endpoint.seat)
 	}
 	return balance.Query{
-		Now: c.attemptStart(), Tier: up.tierOf(c.side), Key: c.hashKey(), Tried: tried,
+		Now: c.start.Add(c.attemptStart()), Tier: up.tierOf(c.side), Key: c.hashKey(), Tried: tried,
 		Untried: c.kind == KindMove, Hedge: c.kind == KindHedge,
 	}
 }
 
 // hashKey is the key for Rendezvous.
 func (c *call) hashKey() string {
-	if b := c.up.policy.Balance; c.opts.HashKey == "" && b != nil && b.Hash != nil {
+	if c.opts != nil && c.opts.HashKey != "" {
+		return c.opts.HashKey
+	}
+	if b := c.up.policy.Balance; b != nil && b.Hash != nil {
 		return b.Hash(c.req)
 	}
-	return c.opts.HashKey
+	return ""
 }
 
 // untried reports whether there is an endpoint that the call has not tried, for a move.
@@ -82,7 +85,7 @@ func (a *attempt) note(p balance.Pick) {
 	if p.Wish == balance.Again {
 		for _, before := range a.call.attempts {
 			if before.endpoint == a.endpoint && before.reason != ReasonStatus {
-				a.avoid = before.info.Conn // behind a virtual address, another connection may lead elsewhere
+				a.avoid = before.info().Conn // behind a virtual address, another connection may lead elsewhere
 			}
 		}
 	}
@@ -189,11 +192,11 @@ func (c *call) lookUp(o *origin) *failure {
 		defer cancel()
 	}
 	c.mu.Lock()
-	c.watch.rest(time.Now())
+	c.watch.rest(c.now())
 	c.mu.Unlock()
 	err := o.first(ctx)
 	c.mu.Lock()
-	c.watch.book(metrics.PhaseDNS, time.Now())
+	c.watch.book(metrics.PhaseDNS, c.now())
 	c.mu.Unlock()
 	switch cause := context.Cause(ctx); {
 	case err == nil:

@@ -124,7 +124,7 @@ func (a *attempt) setBody() error {
 	if !hasBody(req) {
 		return nil
 	}
-	if a.call.buffered == nil && pool.InMemory(req.Body) && req.GetBody != nil && a.number == 1 {
+	if a.call.buffered() == nil && pool.InMemory(req.Body) && req.GetBody != nil && a.number == 1 {
 		return nil // as it is: net/http sends such a body in one write with the headers, and closing it means nothing
 	}
 	inner, err := a.call.nextBody()
@@ -138,8 +138,8 @@ func (a *attempt) setBody() error {
 
 // nextBody returns a reader for the next attempt. No two attempts share one.
 func (c *call) nextBody() (io.ReadCloser, error) {
-	if c.buffered != nil {
-		return io.NopCloser(bytes.NewReader(c.buffered)), nil
+	if buffered := c.buffered(); buffered != nil {
+		return io.NopCloser(bytes.NewReader(buffered)), nil
 	}
 	last := c.last()
 	if last == nil {
@@ -156,7 +156,7 @@ func (c *call) nextBody() (io.ReadCloser, error) {
 // replayable reports whether another attempt could have the body: there is none, nothing was read from it, or it can be
 // had anew.
 func (c *call) replayable() bool {
-	if !hasBody(c.req) || c.req.GetBody != nil || c.buffered != nil {
+	if !hasBody(c.req) || c.req.GetBody != nil || c.buffered() != nil {
 		return true
 	}
 	last := c.last()
@@ -165,7 +165,7 @@ func (c *call) replayable() bool {
 
 // closeRequestBodies closes whatever bodies the call still owns: no attempt needs one any more.
 func (c *call) closeRequestBodies() {
-	if len(c.attempts) == 0 && c.buffered == nil {
+	if len(c.attempts) == 0 && c.buffered() == nil {
 		if c.req.Body != nil {
 			c.req.Body.Close()
 		}

@@ -81,7 +81,8 @@ func (up *upstream) repeats(status int) bool {
 // prepare makes a call fit for more than one attempt.
 func (p *retryPolicy) prepare(c *call) error {
 	if p.keyHeader != "" && (c.req.Method == http.MethodPost || c.req.Method == http.MethodPatch) && c.req.Header.Get(p.keyHeader) == "" {
-		c.keyHeader, c.key = p.keyHeader, rand.Text()
+		x := c.extras()
+		x.keyHeader, x.key = p.keyHeader, rand.Text()
 	}
 	if !hasBody(c.req) || c.req.GetBody != nil || c.req.ContentLength <= 0 || c.req.ContentLength > p.bufferBody || !c.idempotent() {
 		return nil
@@ -89,7 +90,7 @@ func (p *retryPolicy) prepare(c *call) error {
 	// Read one byte more than declared: a body that is longer than it says is the caller's mistake, and must stay one.
 	buffered, err := io.ReadAll(io.LimitReader(c.req.Body, c.req.ContentLength+1))
 	c.req.Body.Close()
-	c.buffered = buffered
+	c.extras().buffered = buffered
 	if err == nil && int64(len(buffered)) != c.req.ContentLength {
 		err = errors.New("request body has another length than ContentLength says")
 	}
@@ -151,7 +152,7 @@ func (c *call) mayRepeat(f *failure) repeat {
 
 // counted is the number of attempts that count against Retry.Attempts: all but moves and the one with a new signature.
 func (c *call) counted() int {
-	n := len(c.attempts) - c.moves
+	n := len(c.attempts) - int(c.moves)
 	if c.resigned {
 		n--
 	}

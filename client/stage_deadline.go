@@ -17,16 +17,16 @@ func (c *call) setLimits(policy Timeout) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.limits.progress = policy.Progress
-	c.limits.perAttempt = max(orDefault(c.opts.Attempt, policy.Attempt), 0)
+	opts := c.options()
+	c.limits.perAttempt = max(orDefault(opts.Attempt, policy.Attempt), 0)
 
-	total := max(orDefault(c.opts.Total, policy.Total), 0)
+	total := max(orDefault(opts.Total, policy.Total), 0)
 	if total == 0 {
 		return
 	}
 	// A caller's deadline that comes first is enforced by the caller's context; a second timer would only race it.
-	end := c.start.Add(total)
-	if deadline, ok := c.context().Deadline(); !ok || end.Before(deadline) {
-		c.limits.total = end
-		c.armLocked(c.start)
+	if deadline, ok := c.context().Deadline(); !ok || c.start.Add(total).Before(deadline) {
+		c.limits.total = total
+		c.armLocked(0)
 	}
 }

@@ -29,7 +29,7 @@ func withHedge(up *upstream, h *hedgePolicy, try trier) sender {
 
 // decide waits for the legs.
 func (r *hedgeRace) decide(first *attempt) (*http.Response, error) {
-	due := time.NewTimer(r.delay - time.Since(first.start))
+	due := time.NewTimer(r.delay - (r.call.now() - first.start))
 	defer due.Stop()
 	running, second := 1, (*attempt)(nil)
 	var worse *leg // an outcome that is not acceptable, while the other may be

@@ -22,10 +22,10 @@ func withLimit(p *limitPolicy, next sender) sender {
 			r = c.waitForSlot(p)
 		}
 		c.mu.Lock()
-		c.queued, c.queueLength = r.Waited, r.Ahead
+		c.queued, c.queueLength = r.Waited, int32(r.Ahead)
 		if r.Waited > 0 {
 			c.watch.account.add(metrics.PhaseQueue, r.Waited)
-			c.watch.last = c.watch.last.Add(r.Waited)
+			c.watch.last += r.Waited
 		}
 		c.mu.Unlock()
 		switch r.Outcome {

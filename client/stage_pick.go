@@ -39,11 +39,11 @@ func (up *upstream) start(c *call) (*attempt, error) {
 
 // attemptStart is now, read from the clock only if something has happened since the call began: a reading costs as much as
 // all that a first attempt does before it is sent.
-func (c *call) attemptStart() time.Time {
-	if len(c.attempts) == 0 && c.watch.last.Equal(c.start) {
-		return c.start
+func (c *call) attemptStart() time.Duration {
+	if len(c.attempts) == 0 && c.watch.last == 0 {
+		return 0
 	}
-	return time.Now()
+	return c.now()
 }
 
 // deposit pays a call into the accounts that its extra attempts are paid from.
@@ -58,9 +58,9 @@ func (up *upstream) deposit(now time.Time) {
 
 // outcome hands on what an attempt has brought, and lets go of one that failed.
 func (up *upstream) outcome(a *attempt, resp *http.Response, err error) (*http.Response, error) {
-	took := a.watch.last.Sub(a.start)
+	took := a.last - a.start
 	if up.hedge != nil && a.handed {
-		up.hedge.engine.Observe(took, a.watch.last)
+		up.hedge.engine.Observe(took, a.call.start.Add(a.last))
 	}
 	if err != nil {
 		a.release()
@@ -83,11 +83,11 @@ func (c *call) settle(a *attempt) {
 		c.watch.book(metrics.PhaseHedgeWait, a.start)
 	case a.number == 1:
 		c.watch.rest(a.start)
-	case a.start.After(c.watch.last):
+	case a.start > c.watch.last:
 		c.watch.book(metrics.PhaseBackoff, a.start) // the draining of what was discarded included
 	}
-	for p, d := range a.watch.account.All() {
+	for p, d := range a.account().All() {
 		c.watch.account.add(p, d)
 	}
-	c.watch.last = a.watch.last
+	c.watch.last = a.last
 }

@@ -13,7 +13,7 @@ func withRetry(p *retryPolicy, next sender) sender {
 		return next
 	}
 	return func(c *call) (*http.Response, error) {
-		if c.opts.NoRetry {
+		if c.options().NoRetry {
 			return next(c)
 		}
 		if err := p.prepare(c); err != nil {
@@ -67,7 +67,7 @@ func (c *call) settleFor(last *kept, resp *http.Response, f *failure) (*http.Res
 // over ends an attempt whose response is not the call's.
 func (a *attempt) over() {
 	a.call.mu.Lock()
-	a.endLocked(statusReason(a.status), a.watch.last)
+	a.endLocked(statusReason(a.status), a.last)
 	a.call.mu.Unlock()
 	a.release()
 }

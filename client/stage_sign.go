@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"time"
-
-	"github.com/sortie-go/sortie/metrics"
 )
 
 // withSigner has the attempt's request signed, when all else about it is final, and shows the signer what came of it. It waits
@@ -16,9 +14,10 @@ func withSigner(signer Signer, try trier) trier {
 	}
 	return func(a *attempt) (*http.Response, error) {
 		a.ownHeader()
-		a.watch.rest(time.Now())
+		began := a.call.now()
 		err := a.sign(signer)
-		a.watch.book(metrics.PhaseCredential, time.Now())
+		a.last = a.call.now()
+		a.signed, a.signing = true, a.last-began
 		if err != nil {
 			return nil, a.fails(a.reasonOr(ReasonCredential), err)
 		}
@@ -45,8 +44,9 @@ func (a *attempt) sign(signer Signer) error {
 
 // prepare has the signer prepare the call, once.
 func (c *call) prepare(p preparer) (context.Context, error) {
-	c.preparing.Do(func() { c.prepared, c.prepareErr = p.Prepare(c.context(), c.req) })
-	return c.prepared, c.prepareErr
+	x := c.extras()
+	x.preparing.Do(func() { x.prepared, x.prepareErr = p.Prepare(c.context(), c.req) })
+	return x.prepared, x.prepareErr
 }
 
 // A signContext is an attempt's context with the values of what was prepared for its call.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sortie-go/sortie/internal/pool"
 	"github.com/sortie-go/sortie/metrics"
 )
 
@@ -13,19 +12,19 @@ import (
 func wire(a *attempt) (*http.Response, error) {
 	c := a.call
 	a.handed = true
-	resp, info, err := a.endpoint.send(a)
-	now := info.Headers
-	if err != nil {
-		now = time.Now()
-	}
+	began := a.last
+	resp, err := a.endpoint.send(a, c.start.Add(began))
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a.info = info
-	a.watch.rest(info.Start)
-	a.watch.bookWire(info, now)
+	a.wired = true
+	if err == nil {
+		a.last = began + a.exchange.Info().Headers
+	} else {
+		a.last = c.now()
+	}
 	if c.limits.limited == a {
-		c.limits.attempt = time.Time{}
+		c.limits.attempt = 0
 	}
 	if a.timer != nil {
 		a.timer.Stop()
@@ -35,22 +34,30 @@ func wire(a *attempt) (*http.Response, error) {
 		err = cause
 	}
 	if err != nil {
-		a.endLocked(a.classify(err), now)
+		a.endLocked(a.classify(err), a.last)
 		return nil, &failure{reason: a.reason, err: err}
 	}
-	a.status = resp.StatusCode
+	a.status = int32(resp.StatusCode)
 	return resp, nil
 }
 
-// bookWire divides the time on the wire, which ends now, into phases. The pool's times are exact, but a request that was
-// sent twice leaves some that belong to none: it is shown as "other", never spread.
-func (w *stopwatch) bookWire(info pool.Info, now time.Time) {
-	left := now.Sub(w.last)
+// account divides the attempt's time, from the pick to the headers or the failure, into phases. The pool's times are exact,
+// but a request that was sent twice leaves some that belong to none: it is shown as "other", never spread.
+func (a *attempt) account() Account {
+	var acc Account
+	left := a.last - a.start
 	book := func(p metrics.Phase, d time.Duration) {
 		d = min(max(d, 0), left)
-		w.account.add(p, d)
+		acc.add(p, d)
 		left -= d
 	}
+	if a.signed {
+		book(metrics.PhaseCredential, a.signing)
+	}
+	if !a.wired {
+		return acc
+	}
+	info := a.exchange.Info()
 	if info.Acquire > 0 || info.Conn != 0 {
 		book(metrics.PhaseAcquire, info.Acquire)
 	}
@@ -59,19 +66,22 @@ func (w *stopwatch) bookWire(info pool.Info, now time.Time) {
 			book(p, step.Time)
 		}
 	}
-	if !info.InHand.IsZero() {
-		last := orDefault(info.Headers, now)
+	if info.InHand >= 0 {
+		last := info.Headers
+		if last < 0 {
+			last = a.last - info.Start.Sub(a.call.start)
+		}
 		wrote := info.Wrote
-		if wrote.IsZero() || wrote.After(last) {
+		if wrote < 0 || wrote > last {
 			wrote = last // the answer came before the request was all written
 		}
-		book(metrics.PhaseWrite, wrote.Sub(info.InHand))
-		if wrote.Before(last) || !info.Headers.IsZero() {
-			book(metrics.PhaseServer, last.Sub(wrote))
+		book(metrics.PhaseWrite, wrote-info.InHand)
+		if wrote < last || info.Headers >= 0 {
+			book(metrics.PhaseServer, last-wrote)
 		}
 	}
 	if left > 0 {
 		book(metrics.PhaseOther, left)
 	}
-	w.last = now
+	return acc
 }

@@ -36,7 +36,7 @@ func (s *send) acquire() (*conn, error) {
 	if no != nil {
 		return nil, s.noConn(no)
 	}
-	s.info.InHand = now
+	s.info.InHand = now.Sub(s.info.Start)
 	s.pool.acquired(c, s, now)
 	return c, nil
 }

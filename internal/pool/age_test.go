@@ -97,7 +97,7 @@ func TestAnOldHTTP2ConnectionRetires(t *testing.T) {
 	})
 	inWorld(t, plan{proto: "h2", handler: long, listen: true, config: pool.Config{MaxAge: time.Minute}}, func(w *world) {
 		finish = make(chan struct{})
-		resp, info, err := w.pool.RoundTrip(w.request(context.Background(), "PUT", ""), pool.Want{})
+		resp, info, err := w.pool.Do(w.request(context.Background(), "PUT", ""), pool.Want{})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestAnHTTP2ConnectionOutlivesItsAgeWhenDialsFail(t *testing.T) {
 		io.WriteString(rw, "ok")
 	})
 	inWorld(t, plan{proto: "h2", handler: long, config: pool.Config{MaxAge: time.Minute, MaxWait: time.Second}}, func(w *world) {
-		resp, _, err := w.pool.RoundTrip(w.request(context.Background(), "PUT", ""), pool.Want{})
+		resp, _, err := w.pool.Do(w.request(context.Background(), "PUT", ""), pool.Want{})
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -77,7 +77,7 @@ func BenchmarkLoopback(b *testing.B) {
 		b.Run("pool/"+name, func(b *testing.B) {
 			url, p := loopback(b)
 			run(b, workers, url, func(req *http.Request) (*http.Response, error) {
-				resp, _, err := p.RoundTrip(req, pool.Want{Idempotent: true, OwnContext: true})
+				resp, _, err := p.Do(req, pool.Want{Idempotent: true, OwnContext: true})
 				return resp, err
 			})
 		})

@@ -116,7 +116,7 @@ func TestReadAndCloseMayRace_go81404_conformanceB22d(t *testing.T) {
 					if i%10 == 0 {
 						method = "PUT" // its end does not come
 					}
-					resp, _, err := w.pool.RoundTrip(w.request(context.Background(), method, ""), pool.Want{})
+					resp, _, err := w.pool.Do(w.request(context.Background(), method, ""), pool.Want{})
 					if err != nil {
 						w.Fatal(err)
 					}
@@ -194,7 +194,7 @@ func TestACancelledBodyIsNotDrained(t *testing.T) {
 		<-r.Context().Done()
 	})}, func(w *world) {
 		ctx, cancel := context.WithCancel(context.Background())
-		resp, _, err := w.pool.RoundTrip(w.request(ctx, "GET", ""), pool.Want{})
+		resp, _, err := w.pool.Do(w.request(ctx, "GET", ""), pool.Want{})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -228,7 +228,7 @@ func TestAResponseWithoutBodyFreesItsConnectionAtOnce(t *testing.T) {
 		t.Run("proto="+proto, func(t *testing.T) {
 			inWorld(t, plan{proto: proto, handler: bare, config: pool.Config{MaxConns: 1, MaxStreams: 1}}, func(w *world) {
 				for _, method := range []string{"GET", "HEAD", "DELETE", "GET"} {
-					resp, _, err := w.pool.RoundTrip(w.request(context.Background(), method, ""), pool.Want{})
+					resp, _, err := w.pool.Do(w.request(context.Background(), method, ""), pool.Want{})
 					if err != nil {
 						w.Fatal(err)
 					}
@@ -313,7 +313,7 @@ func TestSwitchingProtocolsKeepsTheConnectionTheCallers(t *testing.T) {
 				req := w.request(context.Background(), "GET", "")
 				req.Header.Set("Connection", "Upgrade")
 				req.Header.Set("Upgrade", "shout")
-				resp, info, err := w.pool.RoundTrip(req, pool.Want{HTTP1: true})
+				resp, info, err := w.pool.Do(req, pool.Want{HTTP1: true})
 				if err != nil || resp.StatusCode != http.StatusSwitchingProtocols || info.Proto != "HTTP/1.1" {
 					w.Fatalf("response %v, info %+v, error %v", resp, info, err)
 				}

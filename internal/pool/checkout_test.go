@@ -250,8 +250,8 @@ func TestOnConnSeesTheConnectionBeforeAnythingIsWritten(t *testing.T) {
 		t.Run("proto="+proto, func(t *testing.T) {
 			inWorld(t, plan{proto: proto, handler: echo}, func(w *world) {
 				req := w.request(context.Background(), "GET", "")
-				resp, _, err := w.pool.RoundTrip(req, pool.Want{OnConn: func(info pool.Info) error {
-					if info.Conn == 0 || info.Sends != 0 || info.InHand.IsZero() {
+				resp, _, err := w.pool.Do(req, pool.Want{OnConn: func(info pool.Info) error {
+					if info.Conn == 0 || info.Sends != 0 || info.InHand < 0 {
 						w.Errorf("info %+v", info)
 					}
 					req.Header.Set("Deadline", "5")
@@ -276,7 +276,7 @@ func TestAnErrorOfOnConnGivesTheConnectionBack(t *testing.T) {
 				body := &counted{Reader: strings.NewReader("body")}
 				req := w.request(context.Background(), "POST", "")
 				req.Body, req.ContentLength = body, 4
-				_, info, err := w.pool.RoundTrip(req, pool.Want{OnConn: func(pool.Info) error { return no }})
+				_, info, err := w.pool.Do(req, pool.Want{OnConn: func(pool.Info) error { return no }})
 				if err != no || !info.NeverSent || info.Sends != 0 {
 					w.Errorf("error %v, info %+v", err, info)
 				}

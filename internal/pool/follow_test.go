@@ -187,7 +187,7 @@ func trafficFollowsDNS(t *testing.T, proto string, ttl time.Duration) {
 	cfg := pool.Config{MaxAge: -1}
 	inZone(t, plan{proto: proto, handler: handler, config: cfg}, []string{"10.0.0.1", "10.0.0.2"}, func(w *world, z *zone) {
 		finish = make(chan struct{})
-		long, info, err := w.pool.RoundTrip(w.request(context.Background(), "PUT", ""), pool.Want{})
+		long, info, err := w.pool.Do(w.request(context.Background(), "PUT", ""), pool.Want{})
 		if err != nil {
 			w.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func (w *world) many(n int, cfg pool.Config) []*pool.Pool {
 }
 
 func (w *world) getOn(p *pool.Pool) (*http.Response, error) {
-	resp, _, err := p.RoundTrip(w.request(context.Background(), "GET", ""), pool.Want{})
+	resp, _, err := p.Do(w.request(context.Background(), "GET", ""), pool.Want{})
 	return resp, err
 }
 

@@ -187,7 +187,7 @@ func (w *world) send(method, body string, want pool.Want) (string, pool.Info, er
 }
 
 func (w *world) sendIn(ctx context.Context, method, body string, want pool.Want) (string, pool.Info, error) {
-	resp, info, err := w.pool.RoundTrip(w.request(ctx, method, body), want)
+	resp, info, err := w.pool.Do(w.request(ctx, method, body), want)
 	if err != nil {
 		return "", info, err
 	}
@@ -225,7 +225,7 @@ func (w *world) get() pool.Info {
 // open is a request whose body is left open.
 func (w *world) open() *http.Response {
 	w.Helper()
-	resp, _, err := w.pool.RoundTrip(w.request(context.Background(), "GET", ""), pool.Want{})
+	resp, _, err := w.pool.Do(w.request(context.Background(), "GET", ""), pool.Want{})
 	if err != nil {
 		w.Fatalf("GET: %v", err)
 	}

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// Never is the time of what did not happen.
+const Never time.Duration = -1
+
 // Want is what one request asks of its connection, beside being one.
 type Want struct {
 	Avoid      uint64 // id of a connection that must not be used, such as the one a retry has just failed on; 0 = none
@@ -51,11 +54,12 @@ type Info struct {
 	Proto    string        // "HTTP/1.1" or "HTTP/2.0"; "" without a connection
 	Remote   netip.AddrPort
 
-	// When things happened; zero = did not happen. With a resend, InHand, Wrote and Headers are those of the last send.
-	Start   time.Time // RoundTrip called
-	InHand  time.Time // connection in hand
-	Wrote   time.Time // last byte of the request written
-	Headers time.Time // response headers
+	// When things happened, after Start; negative = did not happen, which is [Never] unless somebody says otherwise. With a
+	// resend they are those of the last send.
+	Start   time.Time     // RoundTrip called
+	InHand  time.Duration // connection in hand
+	Wrote   time.Duration // last byte of the request written
+	Headers time.Duration // response headers
 
 	Acquire time.Duration // waiting for a connection, less Setup; sums over resends
 	Setup   [3]Step       // DNS, Connect, TLS of a dial made for this caller, as far as it waited for it

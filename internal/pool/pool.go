@@ -109,12 +109,12 @@ func (p *Pool) overLocked(c *conn, now time.Time) bool {
 func (p *Pool) useLocked(c *conn, s *send, now time.Time) {
 	s.info.Conn = c.id
 	s.info.Reused = c.requests > 0
-	s.info.Age = now.Sub(c.born)
+	s.info.Age = max(now.Sub(c.born), 0) // now may be a moment ago
 	s.info.IdleTime = 0
 	s.info.Proto = c.proto()
 	s.info.Remote = c.remote
 	if c.streams == 0 {
-		s.info.IdleTime = now.Sub(c.idleSince)
+		s.info.IdleTime = max(now.Sub(c.idleSince), 0)
 		p.idle--
 	}
 	c.streams++

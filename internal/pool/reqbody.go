@@ -14,12 +14,11 @@ import (
 type outgoing struct {
 	body   io.ReadCloser // for net/http
 	watch  *reqBody      // nil: there is no body, or one that needs no watching
-	first  reqBody       // where watch points at first
 	length int64         // declared; -1 = unknown
 }
 
-// set takes body for the next send, watched by w.
-func (o *outgoing) set(w *reqBody, body io.ReadCloser, length int64) {
+// set takes body for the next send.
+func (o *outgoing) set(body io.ReadCloser, length int64) {
 	o.body, o.watch = body, nil
 	if body == nil || body == http.NoBody || InMemory(body) {
 		return
@@ -28,7 +27,7 @@ func (o *outgoing) set(w *reqBody, body io.ReadCloser, length int64) {
 		length = -1 // net/http's convention for a body that is there
 	}
 	o.length = length
-	w.inner, w.length = body, length
+	w := &reqBody{inner: body, length: length}
 	o.body, o.watch = w, w
 }
 
@@ -38,7 +37,7 @@ func (o *outgoing) rewind(req *http.Request) bool {
 		return true
 	}
 	if o.watch != nil && o.watch.detach() {
-		o.set(new(reqBody), o.watch.inner, o.length)
+		o.set(o.watch.inner, o.length)
 		return true
 	}
 	if req.GetBody == nil {
@@ -49,7 +48,7 @@ func (o *outgoing) rewind(req *http.Request) bool {
 		return false
 	}
 	o.end()
-	o.set(new(reqBody), body, req.ContentLength)
+	o.set(body, req.ContentLength)
 	return true
 }
 

@@ -72,7 +72,7 @@ func TestTheRequestBodyIsClosedOnce(t *testing.T) {
 					body := story.body()
 					req := w.request(ctx, "POST", "")
 					req.Body, req.ContentLength = body, story.length
-					resp, _, err := w.pool.RoundTrip(req, story.want)
+					resp, _, err := w.pool.Do(req, story.want)
 					if err == nil {
 						io.Copy(io.Discard, resp.Body)
 						resp.Body.Close()
@@ -143,7 +143,7 @@ func TestAPanicLeavesNothingTaken(t *testing.T) {
 						}()
 						req := w.request(context.Background(), "POST", "")
 						req.Body, req.ContentLength = body, 4
-						w.pool.RoundTrip(req, want)
+						w.pool.Do(req, want)
 						w.Error("no panic")
 					}()
 					synctest.Wait()
@@ -214,7 +214,7 @@ func TestABodyIsNotTouchedBeforeItsConnectionIsThere(t *testing.T) {
 		wg.Go(func() {
 			req := w.request(context.Background(), "POST", "")
 			req.Body, req.ContentLength = body, 4
-			resp, _, err := w.pool.RoundTrip(req, pool.Want{})
+			resp, _, err := w.pool.Do(req, pool.Want{})
 			if err != nil {
 				w.Error(err)
 				return
@@ -253,7 +253,7 @@ func TestABodyFromMemoryIsOneWrite(t *testing.T) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		resp, _, err := w.pool.RoundTrip(req, pool.Want{})
+		resp, _, err := w.pool.Do(req, pool.Want{})
 		if err != nil {
 			w.Fatal(err)
 		}

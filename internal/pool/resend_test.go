@@ -38,7 +38,7 @@ func TestARequestLostWithAStaleConnection_go22158_go19943_conformanceA7(t *testi
 			req := w.request(context.Background(), "POST", "")
 			req.Body, req.ContentLength = io.NopCloser(strings.NewReader("body")), 4
 			req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("body")), nil }
-			resp, info, err := w.pool.RoundTrip(req, want)
+			resp, info, err := w.pool.Do(req, want)
 			if err == nil {
 				io.ReadAll(resp.Body)
 			}
@@ -85,7 +85,7 @@ func TestACloseNotifyIsNoAnswer(t *testing.T) {
 	inWorld(t, plan{proto: "tls", handler: close}, func(w *world) {
 		w.get()
 		req := w.request(context.Background(), "GET", "")
-		resp, info, err := w.pool.RoundTrip(req, pool.Want{Idempotent: true, OnConn: func(info pool.Info) error {
+		resp, info, err := w.pool.Do(req, pool.Want{Idempotent: true, OnConn: func(info pool.Info) error {
 			if info.Sends > 0 {
 				req.Header.Set("Again", "yes")
 			}
@@ -174,7 +174,7 @@ func TestARequestIsSentAgainOnlyOnce(t *testing.T) {
 		body := &counted{Reader: strings.NewReader("body")}
 		req := w.request(context.Background(), "POST", "")
 		req.Body, req.ContentLength = body, 4
-		_, info, err := w.pool.RoundTrip(req, pool.Want{Idempotent: true})
+		_, info, err := w.pool.Do(req, pool.Want{Idempotent: true})
 		e := w.asError(err)
 		if e.Sends > 2 || info.Sends != e.Sends || !errors.Is(err, syscall.EPIPE) || !e.NeverSent {
 			w.Errorf("error %+v", e)
@@ -323,7 +323,7 @@ func TestARefusedStreamIsSentAgain_go25009(t *testing.T) {
 					fresh++
 					return io.NopCloser(streamed{strings.NewReader("body")}), nil
 				}
-				resp, info, err := w.pool.RoundTrip(req, pool.Want{})
+				resp, info, err := w.pool.Do(req, pool.Want{})
 				if err != nil {
 					w.Fatal(err)
 				}
@@ -421,7 +421,7 @@ func TestAnInvalidRequestCostsNoConnection(t *testing.T) {
 				req := w.request(context.Background(), "POST", "")
 				req.Body, req.ContentLength = body, 4
 				req.Header["Bad Name"] = []string{"x"}
-				_, info, err := w.pool.RoundTrip(req, pool.Want{})
+				_, info, err := w.pool.Do(req, pool.Want{})
 				if e := w.asError(err); e.Kind != pool.Send || !e.NeverSent || info.Sends != 1 {
 					w.Errorf("error %+v", e)
 				}

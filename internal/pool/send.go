@@ -37,20 +37,30 @@ type send struct {
 	waiter
 }
 
+// An Exchange is one request and its response, from [Pool.RoundTrip] to the end of the body. It is a struct of the caller's,
+// so that what an exchange needs can lie inside something the caller allocates anyway. The zero value is ready for one
+// exchange; it must be neither copied nor used again.
+type Exchange struct{ send send }
+
+// Info is what is known of the exchange: complete when RoundTrip has returned, and not written afterwards.
+func (x *Exchange) Info() *Info { return &x.send.info }
+
 // RoundTrip sends req on one of the pool's connections and returns its response, whose Body is never nil and must be closed
 // or read to its end. It may be called concurrently. req is the caller's no more: neither its headers nor its URL are
 // changed, but its Body is closed, exactly once, whatever happens. The context of req lives as long as the response's body.
+// now is the time at which the caller called, where it has read the clock just before.
 //
 // Every error is an [*Error], but for those of want.OnConn. A panic of want.OnConn or of the request's body leaves nothing
 // taken and goes on.
-func (p *Pool) RoundTrip(req *http.Request, want Want) (*http.Response, Info, error) {
+func (p *Pool) RoundTrip(x *Exchange, req *http.Request, want Want, now time.Time) (*http.Response, error) {
 	if want.HTTP1 && p.transport.mayBeHTTP2(p.cfg.Scheme) {
 		p = p.http1()
 	}
-	s := &send{pool: p, req: req, want: want}
+	s := &x.send
+	s.pool, s.req, s.want = p, req, want
 	s.node.of = s
-	s.info.Start = time.Now()
-	s.out.set(&s.out.first, req.Body, req.ContentLength)
+	s.info.Start, s.info.InHand, s.info.Wrote, s.info.Headers = now, Never, Never, Never
+	s.out.set(req.Body, req.ContentLength)
 	defer s.unwind()
 	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil && trace.GetConn != nil {
 		trace.GetConn(p.cfg.Host)
@@ -61,7 +71,7 @@ func (p *Pool) RoundTrip(req *http.Request, want Want) (*http.Response, Info, er
 	if err != nil {
 		s.out.end()
 	}
-	return resp, s.info, err
+	return resp, err
 }
 
 func (s *send) run() (*http.Response, error) {
@@ -126,7 +136,7 @@ func (s *send) announce(c *conn) error {
 func (s *send) begin(c *conn) *http.Request {
 	s.reserved, s.begun = false, true
 	s.info.Sends++
-	s.info.Wrote = time.Time{}
+	s.info.Wrote = Never
 	s.written, s.read = c.raw.written.Load(), c.raw.read.Load()
 	s.h2 = nil
 	ctx := s.req.Context()
@@ -151,19 +161,27 @@ func (s *send) tally(c *conn) {
 			s.left = true
 			s.info.BytesWritten += s.out.count(s.req, s.h2.wrote.Load() > 0)
 		}
-		s.info.Wrote = s.h2.wroteAt()
+		s.info.Wrote = s.after(s.h2.wroteAt())
 		return
 	}
 	if n := c.raw.written.Load() - s.written; n > 0 {
 		s.left = true
 		s.info.BytesWritten += n
-		s.info.Wrote = c.raw.wroteAt()
+		s.info.Wrote = s.after(c.raw.wroteAt())
 	}
+}
+
+// after is when t was, after the start; a zero t was never.
+func (s *send) after(t time.Time) time.Duration {
+	if t.IsZero() {
+		return Never
+	}
+	return max(t.Sub(s.info.Start), 0)
 }
 
 // receive makes resp the caller's: its body brings the connection back.
 func (s *send) receive(resp *http.Response) {
-	s.info.Headers = time.Now()
+	s.info.Headers = time.Since(s.info.Start)
 	s.left = true // the socket's counter may lag: the answer can be here before the goroutine that wrote has counted
 	s.last = resp.Close || s.req.Close
 	resp.Request = s.req

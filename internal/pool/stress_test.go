@@ -159,7 +159,7 @@ func (w *world) errand(r *rand.Rand) {
 	if r.IntN(10) == 0 {
 		want.OnConn = func(pool.Info) error { return io.ErrNoProgress }
 	}
-	resp, info, err := w.pool.RoundTrip(req, want)
+	resp, info, err := w.pool.Do(req, want)
 	if (resp == nil) == (err == nil) {
 		w.Errorf("response %v, error %v", resp, err)
 	}
