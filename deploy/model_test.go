@@ -2,10 +2,11 @@ package deploy_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
-// The first of two tests of what a gauge of arrivals owes an autoscaler: it moves without traffic.
+// An average that only moves on traffic would keep its last value in silence, and the pods with it.
 func TestGaugeDecaysByTheClock(t *testing.T) {
 	g := gauge{window: 30}
 	for now := range 60 {
@@ -55,6 +56,14 @@ func podsWith(values ...float64) (pods []*pod) {
 	return pods
 }
 
+// starting adds pods that do not serve yet.
+func starting(n int, pods []*pod) []*pod {
+	for range n {
+		pods = append(pods, &pod{ready: 99})
+	}
+	return pods
+}
+
 func TestAutoscalerArithmetic(t *testing.T) {
 	for _, c := range []struct {
 		what string
@@ -67,11 +76,11 @@ func TestAutoscalerArithmetic(t *testing.T) {
 		{"above the lower edge nothing happens", podsWith(11.8, 11.8, 11.8, 11.8), 0, 4},
 		{"below it something does", podsWith(9, 9, 9, 9), 0, 3},
 		{"the mean decides", podsWith(26, 26, 0, 0), 0, 4},
-		{"a pod without a value counts as 0 when there should be more", podsWith(39, 39, -1, -1), 0, 6},
+		{"a pod without a value counts as 0 when there should be more", podsWith(18, 18, 18, -1), 0, 4},
 		{"and as the target when there should be fewer", podsWith(1, 1, -1, -1), 0, 3},
 		{"unknown is not zero: without any value nothing happens", podsWith(-1, -1, -1), 0, 3},
 		{"the largest wish wins", podsWith(13, 13, 13), 2, 6},
-		{"a pod that starts counts as 0 when there should be more", append(podsWith(26, 26), &pod{ready: 99}), 0, 4},
+		{"and so do pods that start: what is on its way may be enough", starting(2, podsWith(slices.Repeat([]float64{15}, 20)...)), 0, 22},
 	} {
 		a := newScaler(t, byGauge)
 		a.low, a.high, a.busy = 1, 100, c.busy

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
@@ -61,7 +60,7 @@ func (j judge) checkSelector(v *parser.VectorSelector, path []parser.Node) (wron
 		return []string{"no series " + v.Name}
 	}
 	for _, m := range v.LabelMatchers {
-		if m.Name != labels.MetricName && !s.has(m.Name) {
+		if m.Name != "__name__" && !s.has(m.Name) {
 			wrong = append(wrong, fmt.Sprintf("%s has no label %s", v.Name, m.Name))
 		}
 	}
