@@ -1,5 +1,7 @@
 package deploy_test
 
+import "slices"
+
 // An answer is what a query gives for one pod: nothing, where Prometheus has too little.
 type answer struct {
 	value float64
@@ -14,8 +16,8 @@ const lookback = 300
 
 // latestGauge is the gauge's own name as a query.
 func latestGauge(samples []sample, now int) answer {
-	for i := len(samples) - 1; i >= 0; i-- {
-		if s := samples[i]; s.gaugeIsKnown {
+	for _, s := range slices.Backward(samples) {
+		if s.gaugeIsKnown {
 			return answer{s.gauge, now-s.at < lookback}
 		}
 	}
