@@ -15,6 +15,7 @@ type base struct {
 	url    *url.URL // scheme, host, path, query
 	target hostPort // what is dialled and, for https, verified
 	side   Side
+	proxy  *url.URL // through which it is reached; nil: none
 }
 
 // parseBase reads one base URL. Its errors say what would be right.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,10 +18,14 @@ type openCalls struct {
 
 // callList is one upstream's part of it: its open calls, oldest first, and how the ended ones ended.
 type callList struct {
-	oldest, newest *call // guarded by openCalls.mu
-	open           int   // guarded by openCalls.mu
+	oldest, newest *call         // guarded by openCalls.mu
+	open           int           // guarded by openCalls.mu
+	nothing        chan struct{} // after remove: closed when none is open; guarded by openCalls.mu
 	ended          [numReasons]atomic.Uint64
 }
+
+// errRemoved is why no call may begin at an upstream that a Reload has removed.
+var errRemoved = errors.New("upstream removed")
 
 // begin enters a call, or returns why it may not begin.
 func (o *openCalls) begin(c *call) error {
@@ -29,8 +34,11 @@ func (o *openCalls) begin(c *call) error {
 	if o.closed != nil {
 		return o.closed
 	}
-	o.open++
 	l := &c.up.calls
+	if l.nothing != nil {
+		return errRemoved
+	}
+	o.open++
 	l.open++
 	c.prev = l.newest
 	if l.newest == nil {
@@ -68,8 +76,30 @@ func (o *openCalls) end(c *call, reason Reason) {
 		c.next.prev = c.prev
 	}
 	c.prev, c.next = nil, nil
+	if l.nothing != nil && l.open == 0 {
+		close(l.nothing)
+	}
 	o.open--
 	o.noticeLocked()
+}
+
+// remove lets no further call begin at an upstream, and returns a channel that is closed when none is open there.
+func (o *openCalls) remove(up *upstream) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l := &up.calls
+	l.nothing = make(chan struct{})
+	if l.open == 0 {
+		close(l.nothing)
+	}
+	return l.nothing
+}
+
+// refusal returns why no call may begin; nil while they may.
+func (o *openCalls) refusal() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.closed
 }
 
 // close lets no further call begin, for the reason given, and returns a channel that is closed when none is open.

@@ -6,10 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/sortie-go/sortie/dnscache"
 	"github.com/sortie-go/sortie/internal/pool"
@@ -20,26 +18,26 @@ import (
 //
 // A Client is an [http.RoundTripper] and can be used wherever one is wanted.
 type Client struct {
-	routes      routeTable
-	upstreams   []*upstream // as configured
-	unlisted    *upstream   // nil under Strict
-	side        Side
-	sideFrom    string
-	guard       *Guard
-	maxUnlisted int
-	proxy       func(*http.Request) (*url.URL, error)
-	resolver    *dnscache.Resolver
+	side     Side
+	sideFrom string
+	resolver *dnscache.Resolver
+	proxy    func(*http.Request) (*url.URL, error)
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	onCall   func(Report)
+
+	setup       atomic.Pointer[setup] // in force
+	reloading   sync.Mutex            // one Reload at a time
+	configured  Side                  // Config.Side
 	ownResolver bool
-	dial        func(ctx context.Context, network, address string) (net.Conn, error)
-	onCall      func(Report)
+	removed     removed
 
 	group      *pool.Group
 	calls      openCalls
 	draining   atomic.Bool
 	drainEnd   atomic.Int64 // when what began before Drain should have ended, in nanoseconds of the Unix epoch; 0 before Drain
-	drainFor   time.Duration
 	timers     timerPool
-	background sync.WaitGroup // endpoints that are being closed, attempts beside others
+	background sync.WaitGroup // endpoints and upstreams that end, attempts beside others
+	closing    chan struct{}  // closed when nothing is waited for any more
 	stopping   stopping
 }
 
@@ -55,31 +53,14 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		routes: routeTable{exact: make(map[string]portChoice), wildcard: make(map[string]portChoice)},
-		side:   side, sideFrom: from,
-		guard: cfg.Guard, maxUnlisted: orDefault(cfg.MaxUnlisted, 256),
-		drainFor: orDefault(cfg.DrainTimeout, 10*time.Second),
-		resolver: cfg.Resolver,
-		proxy:    cfg.Proxy, dial: cfg.Dial, onCall: cfg.OnCall,
-		group: pool.NewGroup(pool.GroupConfig{}),
+		side: side, sideFrom: from, configured: cfg.Side,
+		resolver: cfg.Resolver, proxy: cfg.Proxy, dial: cfg.Dial, onCall: cfg.OnCall,
+		group: pool.NewGroup(pool.GroupConfig{}), closing: make(chan struct{}),
 	}
 	if c.resolver == nil {
 		c.resolver, c.ownResolver = new(dnscache.Resolver), true
 	}
-	for i, u := range cfg.Upstreams {
-		up := newUpstream(c, u, bases[i])
-		c.upstreams = append(c.upstreams, up)
-		for _, text := range u.Hosts {
-			pattern, _ := parsePattern(text) // validated
-			c.routes.add(pattern, up)
-			if !pattern.wildcard && up.exactHost == "" {
-				up.exactHost = text
-			}
-		}
-	}
-	if !cfg.Strict {
-		c.unlisted = newUpstream(c, Upstream{Name: unlistedName, Policy: cfg.Unlisted}, parsedBases{})
-	}
+	c.setup.Store(c.setUp(cfg, bases, new(setup)))
 	return c, nil
 }
 
@@ -136,23 +117,25 @@ func (c *Client) route(call *call) error {
 		return &failure{reason: ReasonInvalidRequest, err: err}
 	}
 	call.host = host
-	call.up = c.routes.find(host)
-	if call.up == nil {
-		call.up = c.unlisted
+	for {
+		call.up = c.setup.Load().find(host)
+		switch {
+		case call.up == nil:
+			return &failure{reason: ReasonNoUpstream}
+		case req.URL.Opaque != "" && !call.up.identity():
+			return &failure{reason: ReasonInvalidRequest, err: errOpaque}
+		}
+		if req.Context().Err() != nil {
+			return &failure{reason: contextErrReason(req.Context().Err()), err: context.Cause(req.Context())}
+		}
+		switch err := c.calls.begin(call); err {
+		case nil:
+			return nil
+		case errRemoved: // this very moment, so the setup is another by now
+		default:
+			return &failure{reason: ReasonDraining, err: err}
+		}
 	}
-	switch {
-	case call.up == nil:
-		return &failure{reason: ReasonNoUpstream}
-	case req.URL.Opaque != "" && call.up.hosts == nil:
-		return &failure{reason: ReasonInvalidRequest, err: errOpaque}
-	}
-	if req.Context().Err() != nil {
-		return &failure{reason: contextErrReason(req.Context().Err()), err: context.Cause(req.Context())}
-	}
-	if err := c.calls.begin(call); err != nil {
-		return &failure{reason: ReasonDraining, err: err}
-	}
-	return nil
 }
 
 // deliver makes the wire's response the caller's.
@@ -197,23 +180,6 @@ func (c *call) deliver(resp *http.Response) {
 // CloseIdleConnections closes the connections that carry no call now. Calls that run are not touched.
 func (c *Client) CloseIdleConnections() {
 	for _, up := range c.everyUpstream() {
-		for _, ep := range up.endpoints() {
-			if ep.pool != nil {
-				ep.pool.CloseIdle()
-			}
-		}
+		up.closeIdle()
 	}
-}
-
-// everyUpstream returns the configured upstreams and the one for unlisted hosts.
-func (c *Client) everyUpstream() []*upstream {
-	if c.unlisted == nil {
-		return c.upstreams
-	}
-	return append(slices.Clip(c.upstreams), c.unlisted)
-}
-
-// retire closes an endpoint that no table holds any more, in the background: closing a connection can wait for its peer.
-func (c *Client) retire(ep *endpoint) {
-	c.background.Go(ep.close)
 }

@@ -4,27 +4,101 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/sortie-go/sortie/internal/balance"
 	"github.com/sortie-go/sortie/internal/pool"
 )
 
-// An endpoint is one address of an upstream, with its own connections: a base URL, or, for upstreams without bases, a
-// scheme, host and port that somebody has asked for.
+// An endpoint is one address of an upstream, with its own connections: a base URL, an address of one or, for upstreams without
+// bases, a scheme, host and port that somebody has asked for.
 type endpoint struct {
-	name   string // scheme and host, for reports and errors
-	base   *base  // nil: the URL is used as it is
-	tier   Side   // the list it comes from; AutoSide without a base
-	denied error  // the guard's word on a literal address
+	name    string // scheme and host, for reports and errors
+	base    *base  // nil: the URL is used as it is
+	tier    Side   // the list it comes from; AutoSide without a base
+	cluster *cluster
+	origin  *origin
 
+	kit       *kit
 	pool      *pool.Pool        // nil if the upstream has its own Transport
 	transport http.RoundTripper // nil if it has not
 
-	place   *tablePlace       // in a hostTable; nil for a base
-	seat    *balance.Endpoint // in the upstream's balancer; nil in a hostTable
+	// What was learnt of it: it outlives the endpoint where a Reload puts another in its place.
+	seat    *balance.Endpoint
 	gate    *gate
 	address *addressState // of a pinned endpoint; nil: its name is resolved for each connection
+
+	attempts  usage
+	succeeded bool // another one has its seat and gate; written before it is retired
+}
+
+// newEndpoint makes an endpoint of which nothing is known yet; it dials nothing.
+func (o *origin) newEndpoint(r *recipe, address *addressState) *endpoint {
+	ep := o.equip(r, address)
+	hostport := o.target.String()
+	if address != nil {
+		hostport = o.peer(address.addr).String()
+	}
+	ep.gate = &gate{balancer: o.cluster.balancer}
+	ep.seat = o.cluster.balancer.NewEndpoint(hostport, ep.gate)
+	ep.gate.seat = ep.seat
+	ep.gate.guardWith(r.breaker)
+	return ep
+}
+
+// successor makes an endpoint like another, with connections of its own.
+func (o *origin) successor(r *recipe, of *endpoint) *endpoint {
+	ep := o.equip(r, of.address)
+	ep.gate, ep.seat = of.gate, of.seat
+	of.succeeded = true
+	return ep
+}
+
+// equip makes the outside of an endpoint: its pool. Where there is an address it is the only one that is dialled; name and
+// address travel apart, so that the name stays what TLS verifies.
+func (o *origin) equip(r *recipe, address *addressState) *endpoint {
+	k := o.cluster.core
+	ep := &endpoint{
+		name: o.name, base: o.base, cluster: o.cluster, origin: o, kit: r.kit, transport: r.kit.transport, address: address,
+	}
+	ep.attempts.last = make(chan struct{})
+	if o.base != nil {
+		ep.tier = o.base.side
+	}
+	if ep.transport != nil {
+		return ep
+	}
+	var pinned netip.AddrPort
+	if address != nil {
+		pinned = o.peer(address.addr)
+	}
+	cfg := r.kit.conns.poolConfig()
+	cfg.Transport, cfg.Scheme, cfg.Host, cfg.Proxy = r.kit.wires, o.scheme, o.target.String(), o.proxy
+	cfg.Dial = k.client.dialer(o.scheme, o.guard, r.kit.conns, o.proxy != nil, pinned)
+	if o.proxy == nil && address == nil {
+		cfg.Watch = k.client.follow(o.target.host)
+	}
+	ep.pool = k.client.group.New(cfg)
+	return ep
+}
+
+// draining reports whether the address has been missing from DNS for so long that it gets no attempt. It is asked under
+// origin.mu.
+func (ep *endpoint) draining() bool { return ep.address != nil && ep.address.gone }
+
+// quiet ends what the endpoint does ahead.
+func (ep *endpoint) quiet() {
+	if ep.pool != nil {
+		ep.pool.Quiet()
+	}
+}
+
+// close ends the endpoint's connections.
+func (ep *endpoint) close() {
+	if ep.pool != nil {
+		ep.pool.Close()
+	}
 }
 
 // send puts the attempt on the wire. Whatever comes back is complete: a response with a body, or an error and no
@@ -72,14 +146,11 @@ func (ep *endpoint) sendForeign(a *attempt, now time.Time) (*http.Response, erro
 	return resp, nil
 }
 
-// release ends one call's use of the endpoint.
+// release ends one attempt at the endpoint.
 func (ep *endpoint) release() {
-	if ep.place != nil {
-		ep.place.release()
-	}
-	if ep.seat != nil {
-		ep.seat.Release()
-	}
+	ep.seat.Release()
+	ep.cluster.leave()
+	ep.attempts.leave()
 }
 
 // idempotent reports whether the call may be repeated although the server may have seen it: by its options, else by its

@@ -4,12 +4,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sortie-go/sortie/internal/balance"
 	"github.com/sortie-go/sortie/internal/breaker"
 )
 
 // A gate is the place of an endpoint's breaker: one can come, go and be replaced while attempts run.
 type gate struct {
-	breaker atomic.Pointer[breaker.Breaker] // nil: everything is admitted
+	balancer *balance.Balancer
+	seat     *balance.Endpoint
+	breaker  atomic.Pointer[breaker.Breaker] // nil: everything is admitted
+	settings *breaker.Config                 // the recipe's; one writer at a time: who makes the endpoint, then Reload
 }
 
 // Ready is what the balancer asks.
@@ -36,17 +40,33 @@ func (g *gate) state() string {
 	return breaker.Closed.String()
 }
 
-// guardWith puts an endpoint's breaker in place.
-func (ep *endpoint) guardWith(up *upstream, policy *Breaker) {
-	if policy == nil {
+// guardWith puts a breaker with these settings in place, unless that is done already. One that was there leaves the next one
+// its open time.
+func (g *gate) guardWith(settings *breaker.Config) {
+	if g.settings == settings {
 		return
 	}
-	ep.gate.breaker.Store(breaker.New(policy.engine(up.timeout.Attempt, func(change breaker.Change) {
-		up.balancer.Refresh()
-		if seat := ep.seat; seat != nil && change.To == breaker.Closed {
-			seat.Rewarm(change.At)
-		}
-	})))
+	g.settings = settings
+	defer g.balancer.Refresh()
+	if settings == nil {
+		g.breaker.Store(nil)
+		return
+	}
+	if old := g.breaker.Load(); old != nil {
+		g.breaker.Store(old.Reload(*settings))
+		return
+	}
+	cfg := *settings
+	cfg.OnChange = g.changed
+	g.breaker.Store(breaker.New(cfg))
+}
+
+// changed is told when the breaker opens, probes or closes.
+func (g *gate) changed(change breaker.Change) {
+	g.balancer.Refresh()
+	if change.To == breaker.Closed {
+		g.seat.Rewarm(change.At)
+	}
 }
 
 // admit asks the endpoint's breaker for the attempt's permit.
@@ -55,12 +75,9 @@ func (ep *endpoint) admit(a *attempt) bool {
 	return b == nil || b.Admit(&a.permit)
 }
 
-// close ends the endpoint: its connections, and what its breaker has to tell.
-func (ep *endpoint) close() {
-	if ep.pool != nil {
-		ep.pool.Close()
-	}
-	if b := ep.gate.breaker.Load(); b != nil {
+// close ends what the breaker has to tell.
+func (g *gate) close() {
+	if b := g.breaker.Load(); b != nil {
 		b.Close()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 )
 
 // A guardError is a refused address.
@@ -34,16 +35,44 @@ var (
 	nat64L = netip.MustParsePrefix("64:ff9b:1::/48") // RFC 8215, for local use: it leads into a private network
 )
 
-// A guard judges the addresses of one kind of endpoint: the bases of an upstream on one side, or unlisted hosts. It is
-// immutable.
-type guard struct {
+// A guard judges the addresses of one kind of endpoint: the bases of an upstream on one side, or unlisted hosts. It is safe for
+// concurrent use; a Reload changes its rules under the dialers that ask it.
+type guard struct{ rules atomic.Pointer[guardRules] }
+
+// guardRules are immutable.
+type guardRules struct {
 	named  []netip.Addr   // literals that the upstream itself names
 	strict bool           // private addresses are refused too
 	allow  []netip.Prefix // but not these
 }
 
 // check returns nil if the address may be dialled.
-func (g *guard) check(addr netip.Addr) error {
+func (g *guard) check(addr netip.Addr) error { return g.rules.Load().check(addr) }
+
+// set puts rules in force, and reports whether they may refuse what was permitted before.
+func (g *guard) set(rules *guardRules) (narrower bool) {
+	old := g.rules.Swap(rules)
+	if old == nil {
+		return false
+	}
+	for _, addr := range old.named {
+		narrower = narrower || rules.check(addr) != nil
+	}
+	return narrower || rules.strict && (!old.strict || !includes(rules.allow, old.allow))
+}
+
+// includes reports whether every one of the prefixes lies in one of the others.
+func includes(others, prefixes []netip.Prefix) bool {
+	for _, p := range prefixes {
+		if !slices.ContainsFunc(others, func(o netip.Prefix) bool { return o.Bits() <= p.Bits() && o.Contains(p.Addr()) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// check returns nil if the address may be dialled.
+func (g *guardRules) check(addr netip.Addr) error {
 	addr = embedded(addr)
 	if slices.Contains(g.named, addr) {
 		return nil
@@ -87,4 +116,23 @@ func privateKind(addr netip.Addr) string {
 		return "multicast"
 	}
 	return ""
+}
+
+// namedAddrs are the literal addresses that an upstream's configuration names: those are meant.
+func namedAddrs(hosts []string, bases parsedBases) []netip.Addr {
+	var named []netip.Addr
+	add := func(host string) {
+		if addr, ok := literal(host); ok {
+			named = append(named, embedded(addr))
+		}
+	}
+	for _, text := range hosts {
+		if p, err := parsePattern(text); err == nil && !p.wildcard {
+			add(p.host)
+		}
+	}
+	for _, b := range bases.all() {
+		add(b.target.host)
+	}
+	return named
 }

@@ -14,13 +14,6 @@ type hedgePolicy struct {
 	shadow bool
 }
 
-func (h *Hedge) compile(now time.Time) *hedgePolicy {
-	if h == nil {
-		return nil
-	}
-	return &hedgePolicy{hedge.New(h.engine(), now), h.Shadow}
-}
-
 func (h *Hedge) engine() hedge.Config {
 	return hedge.Config{
 		ExtraLoad: orDefault(h.ExtraLoad, 0.05), Delay: h.Delay, Min: orDefault(h.Min, 10*time.Millisecond), Shadow: h.Shadow,
@@ -104,12 +97,12 @@ func (r *hedgeRace) second() *attempt {
 		return nil
 	}
 	if h.shadow {
-		if r.up.untriedForHedge(c) && h.engine.Try(now, r.up.budget) {
+		if c.untriedForHedge() && h.engine.Try(now, r.up.budget) {
 			c.wouldHave("hedge: a second attempt")
 		}
 		return nil
 	}
-	if !r.up.untriedForHedge(c) || !h.engine.Try(now, r.up.budget) {
+	if !c.untriedForHedge() || !h.engine.Try(now, r.up.budget) {
 		return nil
 	}
 	c.kind, c.waited = KindHedge, r.delay

@@ -3,16 +3,19 @@ package client
 import (
 	"container/list"
 	"sync"
+
+	"github.com/sortie-go/sortie/internal/balance"
 )
 
-// A hostTable holds the endpoints of an upstream without bases, by scheme, host and port. It is bounded: beyond its size
-// the least recently used endpoint without open calls goes; if all are busy, a newcomer gets an endpoint that is not kept.
+// A hostTable holds the clusters of an upstream without bases, by scheme, host and port. It is bounded: beyond its size the
+// least recently used one without open calls goes; if all are busy, a newcomer gets one that is not kept.
 type hostTable struct {
-	size   int
-	make   func(scheme string, host hostPort) (*endpoint, error)
-	retire func(*endpoint) // must not block
+	core  *core
+	rules *guard
 
 	mu      sync.Mutex
+	size    int
+	recipes int // how often the recipe has changed
 	places  map[tableKey]*tablePlace
 	recency list.List // of *tablePlace, most recent first
 }
@@ -22,100 +25,161 @@ type tableKey struct {
 	host   hostPort
 }
 
-// A tablePlace is an endpoint's place in the table.
+// A tablePlace is a cluster's place in the table.
 type tablePlace struct {
-	table    *hostTable
-	key      tableKey
-	endpoint *endpoint
-	open     int           // calls that use it
-	recency  *list.Element // nil: not kept
+	table   *hostTable
+	key     tableKey
+	cluster *cluster
+	open    int           // attempts that use it
+	recency *list.Element // nil: not kept
 }
 
-func newHostTable(size int, newEndpoint func(string, hostPort) (*endpoint, error), retire func(*endpoint)) *hostTable {
-	return &hostTable{size: size, make: newEndpoint, retire: retire, places: make(map[tableKey]*tablePlace)}
+func newHostTable(k *core, rules *guard, size int) *hostTable {
+	return &hostTable{core: k, rules: rules, size: size, places: make(map[tableKey]*tablePlace)}
 }
 
-// acquire returns the endpoint for a host, made if need be. The caller must release it.
-func (t *hostTable) acquire(scheme string, host hostPort) (*endpoint, error) {
+// acquire returns the place of a host, made if need be. The caller must release it.
+func (t *hostTable) acquire(scheme string, host hostPort) (*tablePlace, error) {
 	key := tableKey{scheme, host}
-	if ep := t.take(key); ep != nil {
-		return ep, nil
+	for {
+		p, recipes := t.take(key)
+		if p != nil {
+			return p, nil
+		}
+		cl, err := t.newCluster(key) // not under the lock: it asks the user's Proxy
+		if err != nil {
+			return nil, err
+		}
+		p, superfluous := t.put(key, cl, recipes)
+		for _, s := range superfluous {
+			s.end()
+		}
+		if p != nil {
+			return p, nil
+		}
 	}
-	made, err := t.make(scheme, host) // not under the lock: it asks the user's Proxy
+}
+
+// newCluster makes the cluster of one host.
+func (t *hostTable) newCluster(key tableKey) (*cluster, error) {
+	spots := t.spots(key)
+	proxy, err := proxyFor(t.core.client.proxy, key.scheme, key.host)
 	if err != nil {
 		return nil, err
 	}
-	ep, superfluous := t.put(key, made)
-	for _, s := range superfluous {
-		t.retire(s)
-	}
-	return ep, nil
+	spots[balance.Primary][0].proxy = proxy
+	r := t.core.recipe.Load()
+	cl := newCluster(t.core, r)
+	cl.place(r, spots)
+	return cl, nil
 }
 
-// take returns a known host's endpoint; nil if it is not known.
-func (t *hostTable) take(key tableKey) *endpoint {
+// spots is where a host is to be found.
+func (t *hostTable) spots(key tableKey) [2][]spot {
+	name := key.scheme + "://" + key.host.String()
+	return [2][]spot{{{scheme: key.scheme, target: key.host, name: name, guard: t.rules}}}
+}
+
+// take returns a known host's place; nil if it is not known. It also says which recipe the table is at.
+func (t *hostTable) take(key tableKey) (*tablePlace, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.places[key]
-	if p == nil {
-		return nil
+	if p != nil {
+		p.open++
+		t.recency.MoveToFront(p.recency)
 	}
-	p.open++
-	t.recency.MoveToFront(p.recency)
-	return p.endpoint
+	return p, t.recipes
 }
 
-// put enters a new endpoint, unless somebody else was faster, and returns the one to use and those that have to go.
-func (t *hostTable) put(key tableKey, made *endpoint) (use *endpoint, superfluous []*endpoint) {
-	if ep := t.take(key); ep != nil {
-		return ep, []*endpoint{made}
+// put enters a new cluster, unless somebody else was faster, and returns the place to use and the clusters that have to go. Where
+// the recipe has changed meanwhile there is none to use, and the cluster has to be made again.
+func (t *hostTable) put(key tableKey, made *cluster, recipes int) (use *tablePlace, superfluous []*cluster) {
+	if p, _ := t.take(key); p != nil {
+		return p, []*cluster{made}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := &tablePlace{table: t, key: key, endpoint: made, open: 1}
-	made.place = p
-	if len(t.places) >= t.size {
-		if evicted := t.evictLocked(); evicted != nil {
-			superfluous = append(superfluous, evicted)
-		}
+	if t.recipes != recipes {
+		return nil, []*cluster{made}
 	}
+	p := &tablePlace{table: t, key: key, cluster: made, open: 1}
+	made.held = p
+	superfluous = t.shrinkLocked(t.size - 1)
 	if len(t.places) < t.size && t.places[key] == nil {
 		t.places[key] = p
 		p.recency = t.recency.PushFront(p)
 	}
-	return made, superfluous
+	return p, superfluous
 }
 
-// evictLocked takes the least recently used endpoint without open calls out of the table; nil if all are busy.
-func (t *hostTable) evictLocked() *endpoint {
-	for e := t.recency.Back(); e != nil; e = e.Prev() {
-		if p := e.Value.(*tablePlace); p.open == 0 {
-			t.recency.Remove(e)
-			delete(t.places, p.key)
-			return p.endpoint
+// shrinkLocked takes the least recently used clusters without open calls out of the table, until it has no more than size.
+func (t *hostTable) shrinkLocked(size int) (superfluous []*cluster) {
+	for e := t.recency.Back(); e != nil && len(t.places) > size; {
+		p := e.Value.(*tablePlace)
+		e = e.Prev()
+		if p.open == 0 {
+			t.forgetLocked(p)
+			superfluous = append(superfluous, p.cluster)
 		}
 	}
-	return nil
+	return superfluous
 }
 
-// release ends one call's use.
+func (t *hostTable) forgetLocked(p *tablePlace) {
+	t.recency.Remove(p.recency)
+	p.recency = nil
+	delete(t.places, p.key)
+}
+
+// release ends one attempt's use.
 func (p *tablePlace) release() {
 	p.table.mu.Lock()
 	p.open--
 	gone := p.open == 0 && p.recency == nil
 	p.table.mu.Unlock()
 	if gone {
-		p.table.retire(p.endpoint)
+		p.cluster.end()
 	}
 }
 
-// all returns the endpoints in the table, most recent first.
-func (t *hostTable) all() []*endpoint {
+// reload makes all clusters fit another recipe, and the table another size.
+func (t *hostTable) reload(r *recipe, size int) {
+	t.mu.Lock()
+	t.size = size
+	t.recipes++
+	superfluous := t.shrinkLocked(t.size) // those that are busy go later
+	t.mu.Unlock()
+	for _, cl := range superfluous {
+		cl.end()
+	}
+	for _, cl := range t.all() {
+		cl.place(r, t.spots(cl.held.key))
+	}
+}
+
+// end lets go of all hosts: the upstream has got base URLs.
+func (t *hostTable) end() {
+	t.mu.Lock()
+	t.size = 0
+	var all []*cluster
+	for _, p := range t.places {
+		all = append(all, p.cluster)
+		t.forgetLocked(p)
+	}
+	t.mu.Unlock()
+	for _, cl := range all {
+		cl.end()
+	}
+}
+
+// all returns the clusters in the table, most recent first.
+func (t *hostTable) all() []*cluster {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	endpoints := make([]*endpoint, 0, len(t.places))
+	clusters := make([]*cluster, 0, len(t.places))
 	for e := t.recency.Front(); e != nil; e = e.Next() {
-		endpoints = append(endpoints, e.Value.(*tablePlace).endpoint)
+		clusters = append(clusters, e.Value.(*tablePlace).cluster)
 	}
-	return endpoints
+	return clusters
 }

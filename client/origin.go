@@ -3,67 +3,119 @@ package client
 import (
 	"context"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/sortie-go/sortie/dnscache"
 )
 
-// An origin is one base URL and the endpoints that stand for it: one, whose dialer resolves the name, or one per address of
-// the name where there is something to balance.
+// A spot is where an upstream is to be found: a base URL or, for an upstream without any, a host that was asked for.
+type spot struct {
+	scheme string
+	target hostPort
+	name   string // for reports
+	base   *base  // nil: the URL is used as it is
+	guard  *guard
+	proxy  *url.URL // nil: none. An origin keeps the one it began with
+}
+
+// same reports whether two spots are one. A base URL that is written in another way is another.
+func (s spot) same(o spot) bool {
+	if s.base == nil || o.base == nil {
+		return s.base == o.base && s.scheme == o.scheme && s.target == o.target
+	}
+	return s.base.text == o.base.text && s.base.side == o.base.side
+}
+
+// byAddress reports whether there is an endpoint for each address of the name: if there is something to balance, and nobody
+// else chooses the address.
+func (s spot) byAddress(r *recipe, c *Client) bool {
+	_, isLiteral := literal(s.target.host)
+	return r.balanced && !isLiteral && r.kit.transport == nil && c.proxy == nil
+}
+
+// An origin is a spot and the endpoints that stand for it: one, whose dialer resolves the name, or one per address of the name
+// where there is something to balance. How addresses become endpoints is in addresses.go.
 type origin struct {
-	up    *upstream
-	base  *base
-	guard *guard
+	spot
+	cluster   *cluster
+	byAddress bool        // an endpoint per address, which follow DNS
+	known     atomic.Bool // there is an endpoint, or there was one: calls need not wait for DNS
 
-	byAddress bool // an endpoint per address, which follow DNS
-
-	followed sync.Once
-	stop     func() // ends the watch; nil: a single endpoint, or not followed yet
+	following sync.Once
 
 	mu        sync.Mutex
 	endpoints []*endpoint // in the order of their first appearance
 	denied    error       // why there is none: the guard's word on the last address
-	answers   int         // fresh positive ones so far
-	rotating  time.Time   // until then addresses that are missing are not missed
+	closed    bool        // no endpoint comes any more
+	stop      func()      // ends the watch; nil: not followed
+	addresses             // of the name; byAddress only
 }
 
-// Rules for endpoints that follow DNS (client.md, 2).
-const (
-	maxAddresses  = 128              // endpoints per base; further addresses are not used
-	missedAnswers = 2                // fresh answers in a row without an address,
-	missedFor     = 30 * time.Second // and at least this long, or twice the TTL, before its endpoint drains
-	rotatingFor   = 10 * time.Minute // after an address has come back, absence says nothing
-)
-
-// An addressState is what an origin knows of one endpoint's address. It is guarded by origin.mu.
-type addressState struct {
-	addr   netip.Addr
-	seen   int       // number of the last answer that had it
-	missed time.Time // since when it is missing; zero: it is not
-	gone   bool      // it takes no new attempt
-}
-
-// newOrigin makes the origin of a base. It looks nothing up yet.
-func newOrigin(up *upstream, b *base, rules *guard, balanced bool) *origin {
-	o := &origin{up: up, base: b, guard: rules}
-	if _, isLiteral := literal(b.target.host); balanced && !isLiteral && up.transport == nil && up.client.proxy == nil {
-		o.byAddress = true
-		return o
-	}
-	ep, err := up.newEndpoint(b.url.Scheme, b.target, serverOf(b.url), rules, netip.AddrPort{})
-	if err != nil { // New has asked the proxy before, so it has changed its mind
-		o.denied = err
-		return o
-	}
-	ep.base, ep.tier = b, b.side
-	ep.seat = up.balancer.NewEndpoint(b.target.String(), ep.gate)
-	if o.denied = ep.denied; ep.denied == nil {
-		o.endpoints = []*endpoint{ep}
+// newOrigin makes the origin of a spot. It looks nothing up yet.
+func newOrigin(cl *cluster, s spot, r *recipe) *origin {
+	o := &origin{spot: s, cluster: cl}
+	if o.byAddress = s.byAddress(r, cl.core.client); !o.byAddress {
+		o.singleLocked(r) // nobody else has it yet
 	}
 	return o
+}
+
+// singleLocked makes the one endpoint, unless its address is a literal one and refused.
+func (o *origin) singleLocked(r *recipe) {
+	if addr, ok := literal(o.target.host); ok {
+		if o.denied = o.guard.check(addr); o.denied != nil {
+			return
+		}
+	}
+	o.endpoints = []*endpoint{o.newEndpoint(r, nil)}
+	o.known.Store(true)
+}
+
+// remake makes the endpoints fit another recipe, and other rules of the guard. It returns those that have no place any more.
+func (o *origin) remake(r *recipe) (left []*endpoint) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.endpoints
+	o.endpoints = nil
+	for _, ep := range before {
+		switch {
+		case !o.permits(ep), ep.kit != r.kit && ep.draining():
+			left = append(left, ep)
+		case ep.kit != r.kit:
+			left = append(left, ep)
+			o.endpoints = append(o.endpoints, o.successor(r, ep))
+		default:
+			o.endpoints = append(o.endpoints, ep)
+		}
+	}
+	switch {
+	case o.byAddress:
+		o.admitLocked()
+	case len(before) == 0:
+		o.singleLocked(r)
+	}
+	o.known.Store(len(o.endpoints) > 0)
+	return left
+}
+
+// permits asks the guard again about an endpoint with a known address, and keeps its word.
+func (o *origin) permits(ep *endpoint) bool {
+	addr, ok := literal(o.target.host)
+	if ep.address != nil {
+		addr, ok = ep.address.addr, true
+	}
+	if !ok {
+		return true
+	}
+	err := o.guard.check(addr)
+	if err != nil {
+		o.denied = err
+	}
+	return err == nil
 }
 
 // follow begins to follow the name, at the first call. Each answer comes in order, outside locks.
@@ -71,111 +123,64 @@ func (o *origin) follow() {
 	if !o.byAddress {
 		return
 	}
-	o.followed.Do(func() {
-		stop := o.up.client.resolver.Watch(o.base.target.host, func(u dnscache.Update) { o.answer(u.Result, u.Fresh) })
+	o.following.Do(func() {
+		stop := o.cluster.core.client.resolver.Watch(o.target.host, o.answer)
 		o.mu.Lock()
+		closed := o.closed
 		o.stop = stop
 		o.mu.Unlock()
+		if closed {
+			stop()
+		}
 	})
 }
 
-// answer takes the addresses of an answer: new ones become endpoints, missing ones drain in the end.
-func (o *origin) answer(r dnscache.Result, fresh bool) {
-	if r.Len() == 0 {
-		return // failed and negative answers drain nobody
-	}
-	now := time.Now()
+// sort returns the endpoints that may get attempts, those that may not at present, and those that have drained and are the
+// origin's no more.
+func (o *origin) sort() (usable, resting, drained []*endpoint) {
 	o.mu.Lock()
-	if fresh {
-		o.answers++
-	}
-	o.admitLocked(r, now)
-	var drained []*endpoint
-	if fresh && !r.Partial() {
-		drained = o.missLocked(r, now)
-	}
-	o.mu.Unlock()
-	o.up.seatEndpoints()
-	for _, ep := range drained {
-		ep.pool.CloseIdle()
-	}
-}
-
-// admitLocked makes endpoints of addresses not seen before. They come from the family of the first address.
-func (o *origin) admitLocked(r dnscache.Result, now time.Time) {
-	family := r.At(0).Is4()
-	for addr := range r.All() {
-		if addr.Is4() != family {
-			continue
-		}
-		if i := slices.IndexFunc(o.endpoints, func(ep *endpoint) bool { return ep.address.addr == addr }); i >= 0 {
-			ep := o.endpoints[i]
-			if !ep.address.missed.IsZero() {
-				o.rotating = now.Add(rotatingFor)
-			}
-			ep.address.seen, ep.address.missed, ep.address.gone = o.answers, time.Time{}, false
-			continue
-		}
-		if err := o.guard.check(addr); err != nil {
-			o.denied = err
-			continue
-		}
-		if len(o.endpoints) < maxAddresses {
-			o.endpoints = append(o.endpoints, o.pinned(addr))
-		}
-	}
-}
-
-// pinned makes the endpoint of one address. Name and address travel apart: the name stays what TLS verifies.
-func (o *origin) pinned(addr netip.Addr) *endpoint {
-	up, b := o.up, o.base
-	peer := netip.AddrPortFrom(addr, b.port())
-	ep, _ := up.newEndpoint(b.url.Scheme, b.target, serverOf(b.url), o.guard, peer) // no proxy, so no error
-	ep.base, ep.tier = b, b.side
-	ep.address = &addressState{addr: addr, seen: o.answers}
-	ep.seat = up.balancer.NewEndpoint(peer.String(), ep.gate)
-	return ep
-}
-
-// missLocked drains the endpoints whose addresses have been missing from two fresh answers in a row, and for long enough. It
-// returns those that begin to.
-func (o *origin) missLocked(r dnscache.Result, now time.Time) (drained []*endpoint) {
-	grace := max(2*r.TTL(), missedFor)
+	defer o.mu.Unlock()
+	var kept []*endpoint
 	for _, ep := range o.endpoints {
-		a := ep.address
-		switch {
-		case a.seen == o.answers || a.gone:
-		case a.missed.IsZero():
-			a.missed = now
-		case now.Before(o.rotating):
-		case o.answers-a.seen >= missedAnswers && now.Sub(a.missed) >= grace:
-			a.gone = true
+		switch role := o.roleLocked(ep); {
+		case role == draining && !ep.attempts.any():
 			drained = append(drained, ep)
-		}
-	}
-	return drained
-}
-
-// usable returns the endpoints that may get attempts, and retires those that drain and have none left.
-func (o *origin) usable() (usable []*endpoint) {
-	o.mu.Lock()
-	var kept, over []*endpoint
-	for _, ep := range o.endpoints {
-		switch {
-		case ep.address == nil || !ep.address.gone:
-			usable, kept = append(usable, ep), append(kept, ep)
-		case ep.seat.Pending() > 0:
-			kept = append(kept, ep)
+			continue
+		case role == serving:
+			usable = append(usable, ep)
 		default:
-			over = append(over, ep)
+			resting = append(resting, ep)
 		}
+		kept = append(kept, ep)
 	}
 	o.endpoints = kept
-	o.mu.Unlock()
-	for _, ep := range over {
-		o.up.client.retire(ep)
+	o.known.Store(len(kept) > 0)
+	return usable, resting, drained
+}
+
+// A role is what an endpoint is there for.
+type role string
+
+const (
+	serving  role = ""         // it gets attempts
+	draining role = "draining" // it gets none any more
+	reserve  role = "reserve"  // its address is of the family that nothing is sent to at present
+)
+
+func (o *origin) roleLocked(ep *endpoint) role {
+	switch {
+	case ep.draining():
+		return draining
+	case !o.activeLocked(ep):
+		return reserve
 	}
-	return usable
+	return serving
+}
+
+func (o *origin) roleOf(ep *endpoint) role {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.roleLocked(ep)
 }
 
 // all returns every endpoint of the origin.
@@ -183,13 +188,6 @@ func (o *origin) all() []*endpoint {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.endpoints)
-}
-
-// empty reports whether there is no endpoint.
-func (o *origin) empty() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.endpoints) == 0
 }
 
 // whyNone returns the guard's word, where that is why there is no endpoint.
@@ -201,27 +199,33 @@ func (o *origin) whyNone() error {
 
 // first waits for the first answer, for a call that finds no endpoint. All callers share one lookup.
 func (o *origin) first(ctx context.Context) error {
-	r, err := o.up.client.resolver.Lookup(ctx, o.base.target.host)
+	r, err := o.cluster.core.client.resolver.Lookup(ctx, o.target.host)
 	if err != nil {
 		return err
 	}
-	o.answer(r, false)
+	o.answer(dnscache.Update{Result: r})
 	return nil
 }
 
-// close stops following.
-func (o *origin) close() {
-	o.followed.Do(func() {}) // nobody begins now
+// close stops following, and returns the endpoints, which are nobody's now.
+func (o *origin) close() []*endpoint {
 	o.mu.Lock()
-	stop := o.stop
+	left, stop := o.endpoints, o.stop
+	o.closed, o.endpoints, o.stop = true, nil, nil
 	o.mu.Unlock()
 	if stop != nil {
 		stop()
 	}
+	return left
 }
 
-// port is the base's port as a number.
-func (b *base) port() uint16 {
-	n, _ := strconv.ParseUint(b.target.port, 10, 16) // validated
+// port is the target's port as a number.
+func (h hostPort) portNumber() uint16 {
+	n, _ := strconv.ParseUint(h.port, 10, 16) // validated
 	return uint16(n)
+}
+
+// peer is the address of a pinned endpoint with its port.
+func (o *origin) peer(addr netip.Addr) netip.AddrPort {
+	return netip.AddrPortFrom(addr, o.target.portNumber())
 }

@@ -69,10 +69,8 @@ const slowFactor = 3
 // explains.
 func (ep *endpoint) slow(d time.Duration) bool {
 	limit := time.Second
-	if ep.seat != nil {
-		if cost, known := ep.seat.Cost(time.Now()); known {
-			limit = slowFactor * cost
-		}
+	if cost, known := ep.seat.Cost(time.Now()); known {
+		limit = slowFactor * cost
 	}
 	return d >= limit
 }
@@ -88,12 +86,15 @@ func (a *attempt) tell(reason Reason) {
 	}
 	a.permit.Report(v.breaker())
 	now, ran := time.Now(), a.ran()
-	if seat := a.endpoint.seat; seat != nil && a.handed {
+	if a.handed {
 		o := balance.Observation{Outcome: v.balance(), Answered: a.status != 0}
 		if v != neutral || reason == ReasonLocalReset {
 			o.Time = ran
 		}
-		seat.Observe(o, now)
+		a.endpoint.seat.Observe(o, now)
+		if v == badDial || a.status != 0 {
+			a.endpoint.dialled(v != badDial)
+		}
 	}
 	overloaded := a.status == http.StatusTooManyRequests
 	if l := a.call.up.limit; l != nil && (v != neutral || overloaded) {
@@ -108,9 +109,7 @@ func (a *attempt) early() {
 	if !a.call.up.learns() {
 		return
 	}
-	if seat := a.endpoint.seat; seat != nil {
-		seat.Observe(balance.Observation{Time: a.ran(), Answered: true}, a.call.start.Add(a.last))
-	}
+	a.endpoint.seat.Observe(balance.Observation{Time: a.ran(), Answered: true}, a.call.start.Add(a.last))
 	if a.permit.Probing() {
 		a.tell(statusReason(a.status)) // others wait for the word of a probe
 	}

@@ -11,27 +11,61 @@ import (
 
 // pick chooses the endpoint of an attempt, and has its breaker admit it. The attempt holds the endpoint from then on.
 func (up *upstream) pick(a *attempt) *failure {
-	c := a.call
-	if up.hosts != nil {
-		return up.pickHost(a)
+	for {
+		at := up.places.Load()
+		f := at.pick(a)
+		if f == nil || up.places.Load() == at {
+			return f
+		}
+		// A Reload came between, so what was not there may be elsewhere.
 	}
-	if f := up.await(c); f != nil {
+}
+
+func (p *places) pick(a *attempt) *failure {
+	if p.hosts == nil {
+		return p.cluster.pick(a)
+	}
+	place, err := p.hosts.acquire(a.call.req.URL.Scheme, a.call.host)
+	if err != nil {
+		return &failure{reason: ReasonConnectFailed, err: err}
+	}
+	f := place.cluster.pick(a)
+	if f != nil {
+		place.release()
+	}
+	return f
+}
+
+func (cl *cluster) pick(a *attempt) *failure {
+	for {
+		t := cl.tiers.Load()
+		f := cl.pickFrom(t, a)
+		if f == nil || cl.tiers.Load() == t {
+			return f
+		}
+	}
+}
+
+func (cl *cluster) pickFrom(t *tiers, a *attempt) *failure {
+	c := a.call
+	if f := t.await(c, cl.spills()); f != nil {
 		return f
 	}
-	q := up.query(c)
+	q := cl.query(t, c)
 	for {
-		p := up.balancer.Pick(&q)
+		p := cl.balancer.Pick(&q)
 		if p.Endpoint == nil {
-			return up.nothing(q.Tier, p.Known)
+			return cl.nothing(t, q.Tier, p.Known)
 		}
-		ep := (*up.seats.Load())[p.Endpoint]
-		if ep == nil { // it was retired this very moment
+		ep := cl.enter(p.Endpoint)
+		if ep == nil {
 			p.Endpoint.Release()
 			q.Denied = append(q.Denied, p.Endpoint)
 			continue
 		}
 		if !ep.admit(a) {
 			p.Endpoint.Release()
+			ep.attempts.leave()
 			q.Denied = append(q.Denied, p.Endpoint)
 			continue
 		}
@@ -42,13 +76,13 @@ func (up *upstream) pick(a *attempt) *failure {
 }
 
 // query says what the next attempt of a call is picked for.
-func (up *upstream) query(c *call) balance.Query {
+func (cl *cluster) query(t *tiers, c *call) balance.Query {
 	var tried []*balance.Endpoint // nothing is allocated for the first attempt
 	for _, a := range c.attempts {
 		tried = append(tried, a.endpoint.seat)
 	}
 	return balance.Query{
-		Now: c.start.Add(c.attemptStart()), Tier: up.tierOf(c.side), Key: c.hashKey(), Tried: tried,
+		Now: c.start.Add(c.attemptStart()), Tier: t.tierOf(c.side), Key: c.hashKey(), Tried: tried,
 		Untried: c.kind == KindMove, Hedge: c.kind == KindHedge,
 	}
 }
@@ -65,26 +99,25 @@ func (c *call) hashKey() string {
 }
 
 // untried reports whether there is an endpoint that the call has not tried, for a move.
-func (up *upstream) untried(c *call) bool {
-	if up.hosts != nil {
-		return false
-	}
-	q := up.query(c)
-	return up.balancer.HasUntried(&q)
+func (c *call) untried() bool {
+	cl := c.last().endpoint.cluster
+	q := cl.query(cl.tiers.Load(), c)
+	return cl.balancer.HasUntried(&q)
 }
 
 // untriedForHedge is untried for a second attempt, which suspects and probes do not serve.
-func (up *upstream) untriedForHedge(c *call) bool {
-	q := up.query(c)
+func (c *call) untriedForHedge() bool {
+	cl := c.last().endpoint.cluster
+	q := cl.query(cl.tiers.Load(), c)
 	q.Hedge = true
-	return up.balancer.HasUntried(&q)
+	return cl.balancer.HasUntried(&q)
 }
 
 // note keeps what the pick says beside the endpoint.
 func (a *attempt) note(p balance.Pick) {
 	if p.Wish == balance.Again {
 		for _, before := range a.call.attempts {
-			if before.endpoint == a.endpoint && before.reason != ReasonStatus {
+			if before.endpoint.seat == a.endpoint.seat && before.reason != ReasonStatus {
 				a.avoid = before.info().Conn // behind a virtual address, another connection may lead elsewhere
 			}
 		}
@@ -100,31 +133,13 @@ func (a *attempt) note(p balance.Pick) {
 	}
 }
 
-// pickHost takes the endpoint of the request's own host.
-func (up *upstream) pickHost(a *attempt) *failure {
-	c := a.call
-	ep, err := up.hosts.acquire(c.req.URL.Scheme, c.host)
-	switch {
-	case err != nil:
-		return &failure{reason: ReasonConnectFailed, err: err}
-	case ep.denied != nil:
-		ep.release()
-		return &failure{reason: ReasonDenied, err: ep.denied}
-	case !ep.admit(a):
-		ep.release()
-		return &failure{reason: ReasonBreakerOpen, retryAfter: ep.gate.next(time.Now())}
-	}
-	a.endpoint = ep
-	return nil
-}
-
 // nothing says why there is no endpoint to pick.
-func (up *upstream) nothing(tier balance.Tier, known int) *failure {
+func (cl *cluster) nothing(t *tiers, tier balance.Tier, known int) *failure {
 	now := time.Now()
 	if known > 0 {
-		return &failure{reason: ReasonBreakerOpen, retryAfter: up.nextProbe(now)}
+		return &failure{reason: ReasonBreakerOpen, retryAfter: cl.nextProbe(now)}
 	}
-	for _, o := range up.origins[tier] {
+	for _, o := range t[tier] {
 		if denied := o.whyNone(); denied != nil {
 			return &failure{reason: ReasonDenied, err: denied}
 		}
@@ -133,9 +148,9 @@ func (up *upstream) nothing(tier balance.Tier, known int) *failure {
 }
 
 // nextProbe is when the first breaker may admit something again.
-func (up *upstream) nextProbe(now time.Time) time.Duration {
+func (cl *cluster) nextProbe(now time.Time) time.Duration {
 	first := time.Duration(-1)
-	for _, ep := range up.endpoints() {
+	for _, ep := range cl.endpoints() {
 		if d := ep.gate.next(now); first < 0 || d < first {
 			first = d
 		}
@@ -143,35 +158,38 @@ func (up *upstream) nextProbe(now time.Time) time.Duration {
 	return max(first, 0)
 }
 
+// spills reports whether calls may go from the first tier to the second.
+func (cl *cluster) spills() bool { return cl.core.recipe.Load().balance.SpillFactor > 0 }
+
 // await waits for the first answer of DNS where the call finds no endpoint, within its own limits.
-func (up *upstream) await(c *call) *failure {
-	tier := up.tierOf(c.side)
-	if up.known(tier) {
+func (t *tiers) await(c *call, spills bool) *failure {
+	tier := t.tierOf(c.side)
+	if t.known(tier) {
 		return nil
 	}
-	f := up.lookUp(c, tier)
-	if f == nil || tier == balance.Secondary || up.spill == 0 {
+	f := t.lookUp(c, tier)
+	if f == nil || tier == balance.Secondary || !spills {
 		return f
 	}
-	if up.known(balance.Secondary) || up.lookUp(c, balance.Secondary) == nil {
+	if t.known(balance.Secondary) || t.lookUp(c, balance.Secondary) == nil {
 		return nil // a tier whose name does not resolve is one without endpoints: the call spills
 	}
 	return f
 }
 
 // known reports whether a tier has endpoints, and makes sure that it follows DNS from now on.
-func (up *upstream) known(tier balance.Tier) bool {
+func (t *tiers) known(tier balance.Tier) bool {
 	known := false
-	for _, o := range up.origins[tier] {
+	for _, o := range t[tier] {
 		o.follow()
-		known = known || !o.empty()
+		known = known || o.known.Load()
 	}
 	return known
 }
 
 // lookUp waits for the first answer for one of a tier's origins.
-func (up *upstream) lookUp(c *call, tier balance.Tier) (f *failure) {
-	for _, o := range up.origins[tier] {
+func (t *tiers) lookUp(c *call, tier balance.Tier) (f *failure) {
+	for _, o := range t[tier] {
 		if !o.byAddress {
 			return nil // it has no endpoint because the guard refused it
 		}
@@ -202,7 +220,7 @@ func (c *call) lookUp(o *origin) *failure {
 	case err == nil:
 		return nil
 	case cause != nil:
-		return &failure{reason: c.contextReason(cause), err: fmt.Errorf("dns lookup of %s: %w", o.base.target.host, cause)}
+		return &failure{reason: c.contextReason(cause), err: fmt.Errorf("dns lookup of %s: %w", o.target.host, cause)}
 	}
 	return &failure{reason: ReasonDNS, err: err}
 }

@@ -86,3 +86,6 @@ func (b *Breaker) engine(attempt time.Duration, onChange func(breaker.Change)) b
 		Overdue: max(attempt, 30*time.Second), Shadow: b.Shadow, OnChange: onChange,
 	}
 }
+
+// newBalancer returns a balancer without endpoints.
+func newBalancer(r *recipe) *balance.Balancer { return balance.New(r.balance, time.Now()) }

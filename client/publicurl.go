@@ -8,7 +8,7 @@ import "net/url"
 //
 // An unknown upstream, or a ref that does not parse, gives "".
 func (c *Client) URL(upstream string, side Side, ref string) string {
-	for _, up := range c.upstreams {
+	for _, up := range c.setup.Load().upstreams {
 		if up.name == upstream {
 			return up.publicURL(orDefault(side, c.side), ref)
 		}

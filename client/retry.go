@@ -64,10 +64,10 @@ func (r *Retry) compile() *retryPolicy {
 	}
 }
 
-func (b Budget) compile(now time.Time) *budget.Budget {
-	return budget.New(budget.Config{
+func (b Budget) engine() budget.Config {
+	return budget.Config{
 		Percent: orDefault(b.Percent, 20), PerSecond: max(orDefault(b.PerSecond, 10), 0), Window: orDefault(b.Window, 10*time.Second),
-	}, now)
+	}
 }
 
 // repeats reports whether an answer is worth repeating.
@@ -111,7 +111,7 @@ func (p *retryPolicy) decide(c *call, resp *http.Response, f *failure) step {
 	if when == never {
 		return step{}
 	}
-	if when == always && c.moves < maxMoves && c.up.untried(c) && c.replayable() {
+	if when == always && c.moves < maxMoves && c.untried() && c.replayable() {
 		return step{again: true, move: true}
 	}
 	switch {

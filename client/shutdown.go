@@ -30,13 +30,9 @@ func (c *Client) Drain() {
 	if c.draining.Swap(true) {
 		return
 	}
-	c.drainEnd.Store(time.Now().Add(c.drainFor).UnixNano())
+	c.drainEnd.Store(time.Now().Add(c.setup.Load().drainFor).UnixNano())
 	for _, up := range c.everyUpstream() {
-		for _, ep := range up.endpoints() {
-			if ep.pool != nil {
-				ep.pool.Quiet()
-			}
-		}
+		up.quiet()
 	}
 }
 
@@ -75,6 +71,8 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 
 	nothing := c.calls.close(ErrDraining)
+	c.reloading.Lock() // a Reload that runs ends first; a later one is refused
+	c.reloading.Unlock()
 	for _, up := range c.everyUpstream() {
 		if up.limit != nil {
 			up.limit.slots.Close()
@@ -157,6 +155,7 @@ func (c *call) cut() {
 
 // closePools closes every connection and waits for the pools' goroutines.
 func (c *Client) closePools() {
+	close(c.closing)
 	for _, up := range c.everyUpstream() {
 		up.close()
 	}

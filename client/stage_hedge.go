@@ -14,7 +14,7 @@ func withHedge(up *upstream, h *hedgePolicy, try trier) sender {
 	}
 	return func(c *call) (*http.Response, error) {
 		delay, known := h.engine.Delay(time.Now())
-		if !known || !c.mayHedge() || up.hosts != nil {
+		if !known || !c.mayHedge() {
 			return alone(c)
 		}
 		first, err := up.start(c)

@@ -89,13 +89,6 @@ type limitPolicy struct {
 	wait  time.Duration
 }
 
-func (l *Limit) compile(timeout Timeout) *limitPolicy {
-	if l == nil {
-		return nil
-	}
-	return &limitPolicy{limit.New(l.engine(timeout)), orDefault(l.QueueWait, time.Second)}
-}
-
 func (l *Limit) engine(timeout Timeout) limit.Config {
 	cfg := limit.Config{Max: orDefault(l.Max, 256), Queue: max(orDefault(l.Queue, 64), 0), Shadow: l.Shadow}
 	if a := l.Adaptive; a != nil {

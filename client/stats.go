@@ -13,12 +13,13 @@ type Stats struct {
 	Side      Side
 	SideFrom  string // what decided it: "Config.Side", a variable's name, or "default"
 	Draining  bool
-	Upstreams []UpstreamStats // as configured; the last one is "_unlisted", unless Config.Strict
+	Upstreams []UpstreamStats // as configured, then "_unlisted" unless Config.Strict, then those that a Reload has removed
 }
 
 // UpstreamStats is one upstream's part of [Stats].
 type UpstreamStats struct {
 	Name      string
+	Removed   bool              // by a Reload: it gets no new calls, and disappears when the last one has ended
 	Open      int               // calls that have not ended
 	Oldest    time.Duration     // age of the oldest of them
 	Ended     map[Reason]uint64 // calls that have, by reason
@@ -31,7 +32,10 @@ type EndpointStats struct {
 	Tier Side   // AutoSide if the upstream has no base URLs
 	Addr string // the address, where the endpoint is one of several of a name; else empty
 
-	State    string        // "closed", "half_open", "open": its breaker; "ejected" comes before those
+	// State is that of its breaker, "closed", "half_open" or "open"; before those comes "ejected", and before that "draining":
+	// it gets no new attempt, since a Reload has removed or renewed it, or DNS lists its address no more; or "reserve": its
+	// address is of the other family, IPv4 or IPv6, than those that are used.
+	State    string
 	For      time.Duration // ejected or open: how long nothing will be sent there
 	Attempts int           // running, bodies included
 	Cost     time.Duration // what Balance reckons with: a peak average of the time to headers; 0: nothing known
@@ -45,40 +49,54 @@ func (c *Client) Stats() Stats {
 	s := Stats{Side: c.side, SideFrom: c.sideFrom, Draining: c.draining.Load()}
 	now := time.Now()
 	for _, up := range c.everyUpstream() {
-		u := UpstreamStats{Name: up.name, Ended: make(map[Reason]uint64)}
-		u.Open, u.Oldest = c.calls.state(up, now)
-		for r := range numReasons {
-			if n := up.calls.ended[r].Load(); n > 0 {
-				u.Ended[r] = n
-			}
-		}
-		seats := up.seatStats(now)
-		for _, ep := range up.endpoints() {
-			u.Endpoints = append(u.Endpoints, ep.stats(seats[ep.seat], now))
-		}
-		s.Upstreams = append(s.Upstreams, u)
+		s.Upstreams = append(s.Upstreams, c.upstreamStats(up, now))
 	}
 	return s
 }
 
-// seatStats is what the balancer knows of each endpoint.
-func (up *upstream) seatStats(now time.Time) map[*balance.Endpoint]balance.EndpointStats {
+func (c *Client) upstreamStats(up *upstream, now time.Time) UpstreamStats {
+	u := UpstreamStats{Name: up.name, Ended: make(map[Reason]uint64), Removed: c.removed.has(up)}
+	u.Open, u.Oldest = c.calls.state(up, now)
+	for r := range numReasons {
+		if n := up.calls.ended[r].Load(); n > 0 {
+			u.Ended[r] = n
+		}
+	}
+	for _, cl := range up.places.Load().clusters() {
+		seats := cl.seatStats(now)
+		for _, ep := range cl.endpoints() {
+			u.Endpoints = append(u.Endpoints, ep.stats(seats[ep.seat], ep.origin.roleOf(ep), now))
+		}
+	}
+	for _, ep := range up.retired.list() {
+		if ep.attempts.any() {
+			u.Endpoints = append(u.Endpoints, ep.stats(balance.EndpointStats{}, draining, now))
+		}
+	}
+	return u
+}
+
+// seatStats is what the balancer knows of each endpoint that gets attempts.
+func (cl *cluster) seatStats(now time.Time) map[*balance.Endpoint]balance.EndpointStats {
 	seats := make(map[*balance.Endpoint]balance.EndpointStats)
-	for _, s := range up.balancer.Stats(now).Endpoints {
+	for _, s := range cl.balancer.Stats(now).Endpoints {
 		seats[s.Endpoint] = s
 	}
 	return seats
 }
 
-func (ep *endpoint) stats(seat balance.EndpointStats, now time.Time) EndpointStats {
+func (ep *endpoint) stats(seat balance.EndpointStats, role role, now time.Time) EndpointStats {
 	s := EndpointStats{
-		Base: ep.name, Tier: ep.tier, State: ep.gate.state(), For: ep.gate.next(now),
-		Attempts: seat.Pending, Cost: seat.Cost, Suspect: seat.Suspect > 0, ConnStats: ep.connStats(),
+		Base: ep.name, Tier: ep.tier, State: ep.gate.state(), For: ep.gate.next(now), Attempts: int(ep.attempts.running.Load()),
+		Cost: seat.Cost, Suspect: seat.Suspect > 0, ConnStats: ep.connStats(),
 	}
 	if ep.address != nil {
 		s.Addr = ep.address.addr.String()
 	}
-	if seat.Ejected > 0 {
+	switch {
+	case role != serving:
+		s.State, s.For = string(role), 0
+	case seat.Ejected > 0:
 		s.State, s.For = "ejected", max(s.For, seat.Ejected)
 	}
 	return s

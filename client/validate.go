@@ -184,7 +184,7 @@ func (v *validation) bases(path string, u *Upstream) parsedBases {
 				continue
 			}
 			seen[key] = field
-			if _, err := proxyFor(v.proxy, b.url.Scheme, b.target); err != nil {
+			if b.proxy, err = proxyFor(v.proxy, b.url.Scheme, b.target); err != nil {
 				v.m.add(field, err)
 			}
 			parsed = append(parsed, b)
