@@ -69,7 +69,8 @@ const slowFactor = 3
 // explains.
 func (ep *endpoint) slow(d time.Duration) bool {
 	limit := time.Second
-	if cost, known := ep.seat.Cost(time.Now()); known {
+	// Where nothing has succeeded yet, the cost is made of failures, and hanging for as long as the last time is no excuse.
+	if cost, known := ep.seat.Cost(time.Now()); known && ep.cluster.balancer.Mean() > 0 {
 		limit = slowFactor * cost
 	}
 	return d >= limit
