@@ -79,6 +79,9 @@ func (o *origin) equip(r *recipe, address *addressState) *endpoint {
 	if o.proxy == nil && address == nil {
 		cfg.Watch = k.client.follow(o.target.host)
 	}
+	if k.client.draining.Load() {
+		cfg.MinIdle = 0
+	}
 	ep.pool = k.client.group.New(cfg)
 	return ep
 }
