@@ -79,7 +79,7 @@ func (o *origin) answer(u dnscache.Update) {
 	drained := o.missLocked(u, now)
 	o.admitLocked()
 	o.mu.Unlock()
-	o.cluster.seat()
+	o.cluster.reseat()
 	for _, ep := range drained {
 		ep.pool.CloseIdle()
 	}
@@ -140,7 +140,6 @@ func (o *origin) admitLocked() {
 	if !o.admitFamilyLocked(o.active) && o.admitFamilyLocked(o.active.other()) {
 		o.active = o.active.other()
 	}
-	o.known.Store(len(o.endpoints) > 0)
 }
 
 func (f family) other() family { return v4 + v6 - f }
@@ -186,7 +185,7 @@ func (ep *endpoint) dialled(ok bool) {
 	default:
 		a.unreachable.Store(true)
 		if ep.origin.fallBack() {
-			ep.origin.cluster.seat()
+			ep.origin.cluster.reseat()
 		}
 	}
 }

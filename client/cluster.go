@@ -64,8 +64,7 @@ func (cl *cluster) placeLocked(r *recipe, spots [2][]spot) {
 			next[t] = append(next[t], o)
 		}
 	}
-	cl.tiers.Store(next)
-	cl.seat()
+	cl.seat(next)
 	staying := next.all()
 	for _, o := range old.all() {
 		if !slices.Contains(staying, o) {
@@ -90,17 +89,24 @@ func (t *tiers) find(s spot, r *recipe) *origin {
 	return nil
 }
 
-// seat tells the balancer which endpoints there are, and ends those that have drained.
-func (cl *cluster) seat() {
+// reseat looks again at which endpoints there are.
+func (cl *cluster) reseat() { cl.seat(nil) }
+
+// seat puts origins in force, unless it is given nil, tells the balancer which endpoints there are, and ends those that have
+// drained.
+func (cl *cluster) seat(next *tiers) {
 	cl.seating.Lock()
 	defer cl.seating.Unlock()
 	if cl.closed {
 		return
 	}
+	if next == nil {
+		next = cl.tiers.Load()
+	}
 	seats := make(map[*balance.Endpoint]*endpoint)
 	var set [2][]*balance.Endpoint
 	var over []*endpoint
-	for t, origins := range cl.tiers.Load() {
+	for t, origins := range next {
 		for _, o := range origins {
 			usable, resting, drained := o.sort()
 			for _, ep := range usable {
@@ -115,11 +121,21 @@ func (cl *cluster) seat() {
 	}
 	// A pick goes from the balancer's set to the seats. Whichever set it has read, its endpoint is in one of these maps, or it
 	// asks again and reads the new set.
-	both := maps.Clone(*cl.seats.Load())
-	maps.Copy(both, seats)
-	cl.seats.Store(&both)
+	before := *cl.seats.Load()
+	changed := !maps.Equal(before, seats) // else who found nothing would go on looking for ever
+	if changed {
+		both := maps.Clone(before)
+		maps.Copy(both, seats)
+		cl.seats.Store(&both)
+	}
 	cl.balancer.Set(set[balance.Primary], set[balance.Secondary])
-	cl.seats.Store(&seats)
+	if changed {
+		cl.seats.Store(&seats)
+	}
+	cl.tiers.Store(next)
+	for _, o := range next.all() {
+		o.seated.Store(o.any())
+	}
 	for _, ep := range over {
 		cl.core.client.retire(ep)
 	}
@@ -128,6 +144,21 @@ func (cl *cluster) seat() {
 			ep.quiet()
 		}
 	}
+}
+
+// A seating is what a pick has gone by.
+type seating struct {
+	tiers *tiers
+	seats *map[*balance.Endpoint]*endpoint
+}
+
+func (cl *cluster) now() seating { return seating{cl.tiers.Load(), cl.seats.Load()} }
+
+// settled is now, but for a change that is half done: it waits for the end of that.
+func (cl *cluster) settled() seating {
+	cl.seating.Lock()
+	defer cl.seating.Unlock()
+	return cl.now()
 }
 
 // enter returns the endpoint of a seat, with an attempt entered there; nil: it has been retired this very moment.

@@ -43,7 +43,7 @@ type origin struct {
 	spot
 	cluster   *cluster
 	byAddress bool        // an endpoint per address, which follow DNS
-	known     atomic.Bool // there is an endpoint, or there was one: calls need not wait for DNS
+	seated    atomic.Bool // the balancer knows an endpoint of it: calls need not wait for DNS
 
 	following sync.Once
 
@@ -72,7 +72,6 @@ func (o *origin) singleLocked(r *recipe) {
 		}
 	}
 	o.endpoints = []*endpoint{o.newEndpoint(r, nil)}
-	o.known.Store(true)
 }
 
 // remake makes the endpoints fit another recipe, and other rules of the guard. It returns those that have no place any more.
@@ -98,7 +97,6 @@ func (o *origin) remake(r *recipe) (left []*endpoint) {
 	case len(before) == 0:
 		o.singleLocked(r)
 	}
-	o.known.Store(len(o.endpoints) > 0)
 	return left
 }
 
@@ -154,7 +152,6 @@ func (o *origin) sort() (usable, resting, drained []*endpoint) {
 		kept = append(kept, ep)
 	}
 	o.endpoints = kept
-	o.known.Store(len(kept) > 0)
 	return usable, resting, drained
 }
 
@@ -189,6 +186,8 @@ func (o *origin) all() []*endpoint {
 	defer o.mu.Unlock()
 	return slices.Clone(o.endpoints)
 }
+
+func (o *origin) any() bool { return len(o.all()) > 0 }
 
 // whyNone returns the guard's word, where that is why there is no endpoint.
 func (o *origin) whyNone() error {

@@ -38,9 +38,9 @@ func (p *places) pick(a *attempt) *failure {
 
 func (cl *cluster) pick(a *attempt) *failure {
 	for {
-		t := cl.tiers.Load()
-		f := cl.pickFrom(t, a)
-		if f == nil || cl.tiers.Load() == t {
+		before := cl.now()
+		f := cl.pickFrom(before.tiers, a)
+		if f == nil || cl.settled() == before {
 			return f
 		}
 	}
@@ -182,7 +182,7 @@ func (t *tiers) known(tier balance.Tier) bool {
 	known := false
 	for _, o := range t[tier] {
 		o.follow()
-		known = known || o.known.Load()
+		known = known || o.seated.Load()
 	}
 	return known
 }

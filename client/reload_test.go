@@ -258,7 +258,10 @@ func TestWhatWasLearntSurvivesAReload(t *testing.T) {
 			t.Errorf("before: %+v\nafter: %+v", before, after)
 		}
 
-		d.reload(func(u *client.Upstream) { u.External = []string{"http://10.0.0.2"}; u.Policy.Retry.Base = time.Millisecond })
+		d.reload(func(u *client.Upstream) {
+			u.External = []string{"http://10.0.0.2"}
+			u.Policy.Retry.Base = time.Millisecond
+		})
 		spent := 0
 		for range 60 { // deposits of a moment ago pay for retries
 			err := d.fails(up)
@@ -266,7 +269,9 @@ func TestWhatWasLearntSurvivesAReload(t *testing.T) {
 				spent++
 			}
 		}
-		d.reload(func(u *client.Upstream) { u.Policy.Budget = client.Budget{Percent: 0.01, PerSecond: -1, Window: time.Minute} })
+		d.reload(func(u *client.Upstream) {
+			u.Policy.Budget = client.Budget{Percent: 0.01, PerSecond: -1, Window: time.Minute}
+		})
 		if e, _ := errors.AsType[*client.Error](d.fails(up)); spent == 0 || e.Stopped != client.StoppedBudget {
 			t.Errorf("after %d retries and with a smaller budget, %q", spent, e.Stopped)
 		}
