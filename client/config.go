@@ -13,7 +13,7 @@ import (
 
 // Config describes a Client. The zero value is a client without named upstreams: every host is called as it stands, over
 // connections that are pooled well. [New] copies what it needs and reports every mistake at once; nothing in a Config may
-// change while New reads it.
+// change while New reads it. [Client.Reload] puts another one in force; it says which fields cannot change.
 type Config struct {
 	// Resolver looks names up and remembers them. Nil: one of the client's own, with all defaults, which is closed with it.
 	// One that is given stays the caller's, who may share it between clients, and must close it after them.

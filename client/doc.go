@@ -16,6 +16,8 @@
 // [Eject], [Balance] and [Conns]. Each is off when nil, but for connections, which are always pooled. [Standard] is the
 // recommended one.
 //
+// [Client.Reload] changes the configuration of a Client at work. Calls, connections and what was learnt of endpoints survive it.
+//
 // The response's body must be read to its end or closed, as with net/http. Until then the call is open: its time limits
 // run, and [Client.Shutdown] waits for it.
 //

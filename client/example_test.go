@@ -193,6 +193,45 @@ func ExampleClient_Shutdown() {
 	// true
 }
 
+// A configuration can be changed while the client works: connections, and all that was learnt, are kept.
+func ExampleClient_Reload() {
+	server := catalog()
+	defer server.Close()
+	cfg := client.Config{Side: client.External, Upstreams: []client.Upstream{{
+		Name:     "catalog",
+		Hosts:    []string{"api.shop.example"},
+		External: []string{server.URL},
+		Policy:   client.Standard(),
+	}}}
+	c, err := client.New(cfg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	item, err := client.GetJSON[product](context.Background(), c, "http://api.shop.example/items/7")
+	fmt.Println(item.Name, err)
+
+	cfg.Side = client.Internal
+	cfg.Upstreams[0].Policy.Limit.Max = -1
+	fmt.Println(c.Reload(cfg)) // nothing has changed
+
+	cfg.Side = client.External
+	cfg.Upstreams[0].Policy.Limit.Max = 32
+	cfg.Upstreams[0].Hosts = append(cfg.Upstreams[0].Hosts, "catalog.shop.example")
+	fmt.Println(c.Reload(cfg))
+	item, err = client.GetJSON[product](context.Background(), c, "http://catalog.shop.example/items/7")
+	fmt.Println(item.Name, err)
+	fmt.Println("connections made:", c.Stats().Upstreams[0].Endpoints[0].Created)
+	// Output:
+	// lamp <nil>
+	// Side: cannot change during the life of a Client; make another one
+	// Upstreams[0].Policy.Limit.Max: -1 is negative; use 0 for the default
+	// <nil>
+	// lamp <nil>
+	// connections made: 1
+}
+
 // New names every mistake in a configuration at once.
 func ExampleNew() {
 	_, err := client.New(client.Config{

@@ -10,7 +10,7 @@ import (
 // are always pooled, and a nil Conns means the defaults. In a part that is given, a zero field is the default that its
 // comment names. Parts stand in the order in which a call meets them.
 //
-// A Policy is copied by [New]; changing it afterwards has no effect.
+// A Policy is copied by [New] and [Client.Reload]; changing it afterwards has no effect.
 type Policy struct {
 	Timeout *Timeout // nil: the caller's context is the only limit
 	Limit   *Limit   // nil: any number of calls at a time

@@ -25,9 +25,11 @@ type Eject struct {
 	Shadow      bool          // leave nobody out, and list in Report.Shadow who would have been
 }
 
-// Balance makes an endpoint of each address of a base URL's name, follows DNS, and spreads attempts over them. A name with one
-// address, such as that of a Kubernetes Service with a ClusterIP, is one endpoint; balancing needs a headless Service. Zero
-// fields are the defaults.
+// Balance makes an endpoint of each address of a base URL's name, follows DNS, and spreads attempts over them. Without base URLs
+// it does so for the name of each host that is called. A name with one address, such as that of a Kubernetes Service with a
+// ClusterIP, is one endpoint; balancing needs a headless Service. Attempts go to the addresses of one family, IPv4 or IPv6, the
+// one to which connections succeed; when none of its addresses can be reached, to those of the other. Zero fields are the
+// defaults.
 type Balance struct {
 	Picker    Picker
 	Decay     time.Duration              // PeakEWMA: time constant with which a slow answer is forgotten. Default 10 s

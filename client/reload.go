@@ -26,15 +26,18 @@ import (
 // functions, which cannot be compared: those given to New stay in force, and it is a mistake to give one where there was none, or
 // to leave one out. The environment is not read again.
 func (c *Client) Reload(cfg Config) error {
-	c.reloading.Lock()
-	defer c.reloading.Unlock()
 	if err := c.calls.refusal(); err != nil {
 		return err
 	}
 	var m mistakes
 	c.checkFixed(&cfg, &m)
-	bases := cfg.validate(&m)
+	bases := cfg.validate(&m) // under no lock: it asks what the user has supplied
 	if err := m.err(); err != nil {
+		return err
+	}
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
+	if err := c.calls.refusal(); err != nil {
 		return err
 	}
 	old := c.setup.Load()

@@ -70,9 +70,7 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	s.done, s.hurry = make(chan struct{}), hurry
 	s.mu.Unlock()
 
-	nothing := c.calls.close(ErrDraining)
-	c.reloading.Lock() // a Reload that runs ends first; a later one is refused
-	c.reloading.Unlock()
+	nothing := c.refuse()
 	for _, up := range c.everyUpstream() {
 		if up.limit != nil {
 			up.limit.slots.Close()
@@ -87,6 +85,13 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	s.left = c.calls.finish()
 	close(s.done)
 	return s.result(ctx)
+}
+
+// refuse lets no call begin any more, nor a Reload; one that runs ends first. The channel is closed when no call is open.
+func (c *Client) refuse() <-chan struct{} {
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
+	return c.calls.close(ErrDraining)
 }
 
 // result is what a caller of Shutdown gets, with the error of its own context where that has ended.

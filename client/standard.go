@@ -7,8 +7,7 @@ package client
 //	policy := client.Standard()
 //	policy.Timeout.Total = 3 * time.Second
 //
-// Three whole attempts fit into the total time. Where an upstream has no base URLs there is one endpoint per host, and
-// Balance and Eject have nothing to choose from.
+// Three whole attempts fit into the total time.
 func Standard() Policy {
 	return Policy{
 		Timeout: &Timeout{},
