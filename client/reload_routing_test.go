@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -258,6 +259,110 @@ func TestBalanceIsGivenAndTakenAway(t *testing.T) {
 			t.Errorf("%d connections", a+b)
 		}
 	})
+}
+
+// A checkpoint is a context that runs a function when it is asked for its error for the first time: between the choice of an
+// upstream and the moment in which the call is one of its open ones.
+type checkpoint struct {
+	context.Context
+	once sync.Once
+	pass func()
+}
+
+// Err runs the function.
+func (c *checkpoint) Err() error {
+	c.once.Do(c.pass)
+	return c.Context.Err()
+}
+
+func TestACallAsksAgainWhenItsUpstreamIsRemovedUnderIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lab := newLab(t)
+		lab.serve("10.0.0.1:80", answers("hello"))
+		d := lab.desk(client.Policy{})
+		readAll(t, get(t, d.Client, up))
+		ctx := &checkpoint{Context: t.Context(), pass: func() {
+			d.reload(func(u *client.Upstream) { u.Name = "other" })
+			synctest.Wait() // the old one is closed
+		}}
+		resp := getWith(t, ctx, d.Client, up)
+		readAll(t, resp)
+		if r := client.ReportOf(resp); r.Upstream != "other" {
+			t.Errorf("the call went to %s", r.Upstream)
+		}
+		settled(t, d.Client)
+	})
+}
+
+func TestAPickLooksAgainWhenEndpointsChangeUnderIt(t *testing.T) {
+	for name, change := range map[string]func(*client.Upstream){
+		"other base":       func(u *client.Upstream) { u.External = []string{"http://10.0.0.2"} },
+		"name to look up":  func(u *client.Upstream) { u.External = []string{"http://up.internal"} },
+		"no base":          func(u *client.Upstream) { u.External = nil },
+		"other conns":      func(u *client.Upstream) { u.Policy.Conns = &client.Conns{MaxIdle: 3} },
+		"renamed upstream": func(u *client.Upstream) { u.Name = "other" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lab := newLab(t)
+				for _, address := range []string{"10.0.0.1:80", "10.0.0.2:80"} {
+					lab.serve(address, answers("hello"))
+				}
+				d, dns := lab.deskNamed("http://10.0.0.1")
+				dns.Host("up.internal", 60, "10.0.0.2")
+				dns.Host("up.example", 60, "10.0.0.2")
+				var armed atomic.Bool
+				hash := func(*http.Request) string { // asked when a cluster has been found, and before an endpoint is
+					if armed.CompareAndSwap(true, false) {
+						d.reload(change)
+						synctest.Wait()
+					}
+					return "key"
+				}
+				d.reload(func(u *client.Upstream) { u.Policy.Balance = &client.Balance{Picker: client.Rendezvous, Hash: hash} })
+				readAll(t, get(t, d.Client, up))
+				armed.Store(true)
+				readAll(t, get(t, d.Client, up))
+				if armed.Load() {
+					t.Error("the key was not asked for")
+				}
+				settled(t, d.Client)
+			})
+		})
+	}
+}
+
+// With no network in between, an attempt and a Reload meet often.
+func TestAttemptsFindTheirEndpointsWhileTheyChange(t *testing.T) {
+	noop := roundTrip(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 200, Body: http.NoBody}, nil
+	})
+	config := func(i int) client.Config {
+		return client.Config{Upstreams: []client.Upstream{{
+			Name: "up", Hosts: []string{"up.example"}, External: []string{fmt.Sprint("http://10.0.0.1/", i%3)}, Transport: noop,
+		}}}
+	}
+	c := newClient(t, config(0))
+	var calls sync.WaitGroup
+	var over atomic.Bool
+	for range 4 {
+		calls.Go(func() {
+			for !over.Load() {
+				if _, err := c.Do(newRequest(t, t.Context(), "GET", up, nil)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 3000 {
+		if err := c.Reload(config(i)); err != nil {
+			t.Error(err)
+		}
+	}
+	over.Store(true)
+	calls.Wait()
+	settled(t, c)
 }
 
 // Whatever changes meanwhile, no call fails of it. (Not in a bubble: Go 1.26.8 crashes under the race detector when goroutines of
