@@ -119,19 +119,11 @@ func (cl *cluster) seat(next *tiers) {
 			over = append(over, drained...)
 		}
 	}
-	// A pick goes from the balancer's set to the seats. Whichever set it has read, its endpoint is in one of these maps, or it
-	// asks again and reads the new set.
-	before := *cl.seats.Load()
-	changed := !maps.Equal(before, seats) // else who found nothing would go on looking for ever
-	if changed {
-		both := maps.Clone(before)
-		maps.Copy(both, seats)
-		cl.seats.Store(&both)
-	}
-	cl.balancer.Set(set[balance.Primary], set[balance.Secondary])
-	if changed {
+	// A pick that comes between the two finds nobody at a seat, and asks again when this is over.
+	if !maps.Equal(*cl.seats.Load(), seats) { // another pointer says that there is something new to be found
 		cl.seats.Store(&seats)
 	}
+	cl.balancer.Set(set[balance.Primary], set[balance.Secondary])
 	cl.tiers.Store(next)
 	for _, o := range next.all() {
 		o.seated.Store(o.any())

@@ -420,7 +420,7 @@ func TestNoCallFailsInAStormOfReloads(t *testing.T) {
 			}
 		})
 	}
-	for ended.Load() < 4000 {
+	for ended.Load() < 2000 {
 		if err := d.Reload(random()); err != nil {
 			t.Fatal(err)
 		}
