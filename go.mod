@@ -2,9 +2,21 @@ module github.com/sortie-go/sortie
 
 go 1.26.0
 
-require golang.org/x/net v0.62.0
+require (
+	go.opentelemetry.io/otel v1.47.0
+	go.opentelemetry.io/otel/metric v1.47.0
+	go.opentelemetry.io/otel/trace v1.47.0
+	golang.org/x/net v0.62.0
+)
 
-require golang.org/x/text v0.43.0 // indirect
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/go-logr/logr v1.4.4 // indirect
+	github.com/go-logr/stdr v1.2.2 // indirect
+	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
+	go.opentelemetry.io/otel/log v1.47.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+)
 
 require (
 	github.com/aws/aws-sdk-go-v2 v1.48.0

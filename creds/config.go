@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/sortie-go/sortie/metrics"
 )
 
 // Config says when a [Cache] or [Tokens] refreshes. The zero value is right for most sources: whatever the lifetime, it
@@ -58,6 +60,9 @@ type Config struct {
 
 	// Name is the label of this source in errors, logs and Stats. Empty: the name of the source.
 	Name string
+
+	// Metrics records fetches, lifetimes and what should be rare. A read of a warm value does not touch it. Nil is off.
+	Metrics *metrics.Metrics
 
 	// Logger receives failures (WARN, the first, second, fourth, eighth, … in a row), fatal ones (ERROR), recoveries
 	// (INFO), and clamped windows (WARN, once). Nil: [slog.Default].

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sortie-go/sortie/internal/fresh"
+	"github.com/sortie-go/sortie/metrics"
 )
 
 // core is what [Cache] and [Tokens] have in common: one value of a source, kept by internal/fresh, with the rules of this
@@ -20,6 +21,9 @@ type core[T any] struct {
 	stable bool // static stability is in force
 	val    *fresh.Value[*item[T]]
 	events events
+
+	metrics   *metrics.Credential // nil: off
+	unobserve func()
 
 	wallShift atomic.Int64 // added to the wall clock; only tests set it
 	lastRead  atomic.Int64 // nanoseconds since 1970, with Config.IdleAfter
@@ -74,9 +78,11 @@ func newCore[T any](n *nature[T], src source[T], cfg Config) (*core[T], error) {
 		c.cfg.Name = src.name
 	}
 	c.events.fn = cfg.OnRefresh
+	c.metrics = cfg.Metrics.Credential(c.cfg.Name)
 	c.val = fresh.New[*item[T]](c, fresh.Options{
 		Timeout: c.cfg.FetchTimeout, HardWait: c.cfg.HardWait, MinGap: forcedGap, StuckGap: stuckGap,
 	})
+	c.unobserve = c.metrics.Observe(c.remaining)
 	return c, nil
 }
 
@@ -137,6 +143,14 @@ func (c *core[T]) serve(it *item[T], now time.Time) (*item[T], error) {
 	if left > 0 && !it.slow.Load() {
 		return it, nil
 	}
+	if c.countServed(it, left) {
+		c.metrics.Happened(eventStale)
+	}
+	return it, nil
+}
+
+// countServed reports whether the item was given out past its end.
+func (c *core[T]) countServed(it *item[T], left time.Duration) (stale bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -146,7 +160,7 @@ func (c *core[T]) serve(it *item[T], now time.Time) (*item[T], error) {
 		it.publish(c, left) // the timer may not have come so far
 		c.stats.StaleServed++
 	}
-	return it, nil
+	return left <= 0
 }
 
 // withoutValue turns the reason why there is nothing to give into the error for the reader.
@@ -229,6 +243,7 @@ func (c *core[T]) close() error {
 		t.Stop()
 	}
 	c.mu.Unlock()
+	c.unobserve()
 	c.val.Close()
 	c.ticks.Wait()
 	c.tell()

@@ -148,6 +148,7 @@ func (c *core[T]) tell() {
 	c.ready = nil
 	c.mu.Unlock()
 	for _, e := range ready {
+		c.measure(&e)
 		e.log(c.cfg.Logger)
 		c.events.push(e)
 	}

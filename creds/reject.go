@@ -14,6 +14,7 @@ func (c *core[T]) invalidate(key, reason string) bool {
 	if it == nil || key == "" || key != it.key {
 		return false
 	}
+	c.metrics.Happened(eventRejected)
 	now := time.Now()
 	c.mu.Lock()
 	c.stats.Rejections++

@@ -106,6 +106,7 @@ func (c *core[T]) countWait(d time.Duration) {
 	if d < time.Millisecond {
 		return
 	}
+	c.metrics.Happened(eventBlocked)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stats.Waits++

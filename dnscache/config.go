@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/sortie-go/sortie/metrics"
 )
 
 // Family says which addresses are asked for.
@@ -48,6 +50,7 @@ type settings struct {
 	systemLookup func(ctx context.Context, name string) ([]netip.Addr, error)
 	routed       func(netip.Addr) bool
 	onEvent      func(Event)
+	metrics      *metrics.Metrics
 }
 
 func (r *Resolver) settings() settings {
@@ -58,7 +61,7 @@ func (r *Resolver) settings() settings {
 		maxStale: max(0, or(r.MaxStale, time.Hour)), hold: max(0, or(r.Hold, 30*time.Second)),
 		idle: or(r.IdleExpiry, 5*time.Minute), queryTimeout: or(r.QueryTimeout, time.Second),
 		timeout: or(r.LookupTimeout, 5*time.Second), jitter: max(0, or(r.Jitter, 0.1)),
-		maxNames: or(r.MaxNames, 4096), dialDNS: r.DialDNS, onEvent: r.OnEvent,
+		maxNames: or(r.MaxNames, 4096), dialDNS: r.DialDNS, onEvent: r.OnEvent, metrics: r.Metrics,
 	}
 	switch r.Family {
 	case IPv4:

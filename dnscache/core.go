@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/sortie-go/sortie/metrics"
 )
 
 const (
@@ -32,6 +34,7 @@ type core struct {
 	servers serverTable
 	health  healthTable
 	stats   counters
+	metrics *metrics.Resolver // nil: off
 	events  *line[Event]
 	clock   wallClock
 
@@ -55,7 +58,7 @@ func newCore(cfg settings, hooks testHooks) *core {
 		cfg: cfg, ctx: ctx, cancel: cancel,
 		files:     newConfFiles(or(hooks.resolvConf, "/etc/resolv.conf"), or(hooks.hosts, "/etc/hosts")),
 		refreshes: make(places, maxRefreshes), lookups: make(places, maxLookups), threads: make(places, maxThreads),
-		clock: newWallClock(hooks.wallOffset),
+		clock: newWallClock(hooks.wallOffset), metrics: cfg.metrics.Resolver(),
 	}
 	c.cfg.routed = hasRoute
 	if hooks.routed != nil {

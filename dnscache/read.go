@@ -48,7 +48,7 @@ func (e *entry) reread(ctx context.Context) (*snapshot, error) {
 			s = e.snap.Load()
 		}
 	}
-	return rd.give(s)
+	return rd.give(ctx, s)
 }
 
 func (rd *reading) arrive(ctx context.Context, s *snapshot) {
@@ -65,24 +65,25 @@ func (rd *reading) arrive(ctx context.Context, s *snapshot) {
 
 func (rd *reading) settle(ctx context.Context, s *snapshot) (*snapshot, error) {
 	if s.flags&flagWait == 0 && rd.maxStale == 0 {
-		return rd.give(s)
+		return rd.give(ctx, s)
 	}
 	rd.arrive(ctx, s)
 	rd.e.waiters.Add(1)
 	defer rd.e.waiters.Add(-1)
 	for {
 		if _, wait := rd.wait(s); !wait {
-			return rd.give(s)
+			return rd.give(ctx, s)
 		}
 		change := rd.e.change()
 		s = rd.e.snap.Load()
 		until, wait := rd.wait(s)
 		if !wait {
-			return rd.give(s)
+			return rd.give(ctx, s)
 		}
 		rd.waited = true
 		if err := await(ctx, change, until); err != nil {
 			rd.e.core.stats.misses.Add(1)
+			rd.e.core.metrics.Looked(ctx, resultMiss)
 			return nil, err
 		}
 		s = rd.e.snap.Load()
@@ -135,7 +136,7 @@ func (rd *reading) tooOld(s *snapshot) bool {
 }
 
 // give hands out what there is, and counts it.
-func (rd *reading) give(s *snapshot) (*snapshot, error) {
+func (rd *reading) give(ctx context.Context, s *snapshot) (*snapshot, error) {
 	e, st := rd.e, &rd.e.core.stats
 	ok := len(s.addrs) > 0 && !rd.tooOld(s)
 	if !ok && e.dead.Load() {
@@ -151,10 +152,44 @@ func (rd *reading) give(s *snapshot) (*snapshot, error) {
 		e.hits.n.Add(1)
 	}
 	if !ok {
-		return nil, rd.failure(s)
+		err := rd.failure(s)
+		e.core.metrics.Looked(ctx, failureResult(err))
+		return nil, err
 	}
 	rd.count(s)
+	if result := rd.result(s); result != "" {
+		e.core.metrics.Looked(ctx, result)
+	}
 	return s, nil
+}
+
+// The results of lookups as metrics count them, each lookup once.
+const (
+	resultMiss      = "miss"
+	resultCoalesced = "coalesced"
+	resultStale     = "stale"
+	resultNegative  = "negative"
+	resultError     = "error"
+)
+
+// result names what the reader got, "" for a hit.
+func (rd *reading) result(s *snapshot) string {
+	switch {
+	case s.flags&flagStale != 0:
+		return resultStale
+	case !rd.waited && rd.inHand:
+		return ""
+	case rd.started:
+		return resultMiss
+	}
+	return resultCoalesced
+}
+
+func failureResult(err *Error) string {
+	if err.Kind == NotFound {
+		return resultNegative
+	}
+	return resultError
 }
 
 func (rd *reading) count(s *snapshot) {
@@ -183,7 +218,7 @@ func staleCause(s *snapshot) error {
 	return nil
 }
 
-func (rd *reading) failure(s *snapshot) error {
+func (rd *reading) failure(s *snapshot) *Error {
 	e := rd.e
 	err := s.err
 	if err == nil { // too old for this reader, or being asked for again

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sortie-go/sortie/internal/fresh"
+	"github.com/sortie-go/sortie/metrics"
 )
 
 // record is one family of a name: the owner of a value of internal/fresh, which keeps time and flights. Its methods Fetch,
@@ -46,22 +47,40 @@ const (
 	minDenials = 2 * time.Second
 )
 
-// Fetch asks for this family: alone, under the full name that answered last, or as part of a walk.
+// Fetch asks for this family, and says how long that took.
 func (r *record) Fetch(ctx context.Context, _ string) fresh.Outcome[*answer] {
-	c := r.e.core
-	c.checkFiles(time.Now())
+	start := time.Now()
+	r.e.core.checkFiles(start)
+	found, other := r.find(ctx)
+	r.e.core.metrics.Asked(r.e.name, time.Since(start), errorTypeOf(found.kind))
+	return r.take(found, other)
+}
+
+// errorTypeOf is what is wrong with a finding: an absent name is, an absent family of a name is not.
+func errorTypeOf(k kind) metrics.ErrorType {
+	switch k {
+	case hasAddrs, hasNone:
+		return metrics.NoError
+	case silent:
+		return metrics.ErrorTimeout
+	}
+	return metrics.ErrorDNS
+}
+
+// find asks alone, under the full name that answered last, or as part of a walk.
+func (r *record) find(ctx context.Context) (finding, sibling) {
 	w, cand := r.e.join(r.f)
 	if w == nil {
 		found := r.ask(ctx, cand)
 		if w = r.e.rejoin(r.f, found); w == nil {
-			return r.take(found, r.sibling())
+			return found, r.sibling()
 		}
 	}
 	select {
 	case <-w.done[r.f]:
-		return r.take(w.found[r.f], w.other[r.f])
+		return w.found[r.f], w.other[r.f]
 	case <-ctx.Done():
-		return r.take(finding{kind: silent, err: errTimeout}, otherUnknown)
+		return finding{kind: silent, err: errTimeout}, otherUnknown
 	}
 }
 

@@ -19,10 +19,20 @@ type counters struct {
 
 // answer counts a reply that counts.
 func (c *counters) answer(p parsed) {
-	if p.verdict == truncated {
-		return // its TCP reply is counted
-	}
 	c.codes[min(int(p.rcode), len(c.codes)-1)].Add(1)
+}
+
+// rcodeOf names a reply's code as metrics do.
+func rcodeOf(p parsed) string {
+	switch p.rcode {
+	case dnsmessage.RCodeSuccess:
+		return "noerror"
+	case dnsmessage.RCodeNameError:
+		return "nxdomain"
+	case dnsmessage.RCodeServerFailure:
+		return "servfail"
+	}
+	return "other"
 }
 
 func (c *counters) failed(k Kind) { c.failures[k].Add(1) }

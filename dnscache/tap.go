@@ -184,7 +184,10 @@ func (q *collector) saw(server string, query query, msg []byte, stream bool) {
 		return
 	}
 	q.core.servers.answered(server, time.Now())
-	q.core.stats.answer(p)
+	if p.verdict != truncated { // its TCP reply is counted
+		q.core.stats.answer(p)
+		q.core.metrics.Answered(rcodeOf(p))
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if p.verdict == truncated {

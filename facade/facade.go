@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/sortie-go/sortie/metrics"
 )
 
 const (
@@ -43,6 +45,9 @@ type Options struct {
 	// that never ran or was given up, on the one that ended it. It is called under no lock and may use the run. Do waits
 	// for it as it does for parts, and a panic in it fails the run.
 	OnPart func(PartReport)
+
+	// Metrics, if set, records each run under Name, and its parts under theirs: an Each counts as one part.
+	Metrics *metrics.Metrics
 
 	// OnRun, if set, is called with the report just before Do returns, on the caller's goroutine. It is also called when
 	// the function of the run panicked: the report's error then has the value and the stack.

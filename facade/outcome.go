@@ -236,9 +236,11 @@ func (r *run) finish(err error) *Report {
 	r.mu.Lock()
 	r.closed = true
 	rep := r.report()
+	counts := r.countPartsLocked()
 	r.all, r.names, r.batches, r.first = nil, nil, nil, [8]*part{} // a future that is kept does not keep the others
 	r.mu.Unlock()
 	r.free()
+	r.measure(rep, counts)
 	if r.onRun != nil {
 		r.onRun(rep)
 	}

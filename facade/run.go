@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/sortie-go/sortie/metrics"
 )
 
 // run is the engine behind a Scope. One mutex guards it; what calls the user's code, or another run's, is noted in
@@ -14,6 +16,7 @@ type run struct {
 	name    string
 	onPart  func(PartReport)
 	onRun   func(*Report)
+	metrics *metrics.Metrics
 	permits int
 	work    func() // run.worker, bound once: a go statement for a part then allocates nothing
 
@@ -57,6 +60,7 @@ func begin(ctx context.Context, o *Options) *Scope {
 	s := &Scope{}
 	r := &s.run
 	r.name, r.onPart, r.onRun, r.permits = o.Name, o.OnPart, o.OnRun, o.permits()
+	r.metrics = o.Metrics
 	r.work, r.outer = r.worker, ctx.Value(nodeKey{})
 	r.all = r.first[:0]
 
