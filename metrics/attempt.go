@@ -53,12 +53,13 @@ type AttemptSpan struct {
 	ctx    context.Context
 	span   trace.Span
 	method value
-	start  time.Time
 }
 
 // Attempt is what is known of an attempt at its end.
 type Attempt struct {
-	// Duration is the time to the response's headers, or to the failure. The span and the histogram have the same.
+	// Duration is the time from Start, as given to StartAttempt, to the response's headers or to the failure. The span and
+	// the histogram have the same.
+	Start    time.Time
 	Duration time.Duration
 
 	Status int       // 0: no headers came
@@ -80,7 +81,7 @@ func (e *Endpoint) StartAttempt(ctx context.Context, a AttemptStart) (context.Co
 		return ctx, AttemptSpan{}
 	}
 	m := e.u.m
-	s := AttemptSpan{e: e, method: m.methods.value(a.Method), start: a.Start}
+	s := AttemptSpan{e: e, method: m.methods.value(a.Method)}
 	if m.tracing.on() {
 		ctx, s.span = m.tracing.tracer.Start(ctx, m.spanName(s.method, a.Template), trace.WithSpanKind(trace.SpanKindClient),
 			trace.WithTimestamp(a.Start), trace.WithAttributes(e.startAttributes(s.method, &a)...))
@@ -196,5 +197,5 @@ func (s *AttemptSpan) endSpan(e *Endpoint, a *Attempt) {
 			s.span.AddLink(trace.Link{SpanContext: c})
 		}
 	}
-	s.span.End(trace.WithTimestamp(s.start.Add(a.Duration)))
+	s.span.End(trace.WithTimestamp(a.Start.Add(a.Duration)))
 }

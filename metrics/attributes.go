@@ -80,10 +80,10 @@ var dimensions = [numDimensions]struct {
 	optional bool     // absent if it is none of the set, else "_OTHER"
 	bound    string   // of an open one, in words
 }{
-	byUpstream:        {key: keyUpstream, bound: "Config.MaxUpstreams"},
+	byUpstream:        {key: keyUpstream, bound: "names of upstreams, at most Config.MaxUpstreams"},
 	bySide:            {key: keySide, values: []string{"internal", "external"}},
-	byMethod:          {key: semconv.HTTPRequestMethodKey, bound: "the methods of HTTP and Config.Methods"},
-	byErrorType:       {key: semconv.ErrorTypeKey, optional: true, bound: "ErrorType"},
+	byMethod:          {key: semconv.HTTPRequestMethodKey, bound: "the methods of HTTP and those of Config.Methods"},
+	byErrorType:       {key: semconv.ErrorTypeKey, optional: true, bound: "see above"},
 	byCacheStatus:     {key: keyCache, values: []string{"hit", "miss", "stale", "revalidated", "bypass", "coalesced"}, optional: true},
 	byPhase:           {key: keyPhase, values: phaseNames[:]},
 	byRetryReason:     {key: keyReason, values: []string{"connect", "reset", "timeout", "status", "credential", "other"}},
@@ -98,21 +98,21 @@ var dimensions = [numDimensions]struct {
 	byStep:            {key: keyStep, values: []string{"dns", "connect", "tls"}},
 	byDNSResult:       {key: keyDNSResult, values: []string{"miss", "coalesced", "stale", "negative", "error"}},
 	byRcode:           {key: keyRcode, values: []string{"noerror", "nxdomain", "servfail", "other"}},
-	byQuestion:        {key: semconv.DNSQuestionNameKey, bound: "the hosts of endpoints"},
-	bySource:          {key: keySource, bound: "50"},
+	byQuestion:        {key: semconv.DNSQuestionNameKey, bound: "configured hosts of endpoints"},
+	bySource:          {key: keySource, bound: "names of sources, at most 50"},
 	byFetchReason:     {key: keyReason, values: []string{"cold", "ahead", "rejected", "forced"}},
 	byCredentialEvent: {key: keyReason, values: []string{"blocked", "unchanged", "clamped", "stale_served", "rejected"}},
-	byFacade:          {key: keyFacade, bound: "50"},
+	byFacade:          {key: keyFacade, bound: "names of facades, at most 50"},
 	byFacadeOutcome:   {key: keyOutcome, values: []string{"complete", "degraded", "failed"}},
-	byPart:            {key: keyPart, bound: "50 each facade"},
+	byPart:            {key: keyPart, bound: "names of parts, at most 50 of a facade"},
 	byPartOutcome:     {key: keyOutcome, values: []string{"ok", "fallback", "skipped", "failed", "cancelled", "unused", "late"}},
-	byRoute:           {key: semconv.HTTPRouteKey, bound: "200"},
+	byRoute:           {key: semconv.HTTPRouteKey, bound: "routes of the service and names of jobs, at most 200"},
 	byScheme:          {key: semconv.URLSchemeKey, values: []string{"http", "https"}},
-	byStatus:          {key: semconv.HTTPResponseStatusCodeKey, optional: true, bound: "100 to 599"},
+	byStatus:          {key: semconv.HTTPResponseStatusCodeKey, optional: true, bound: "from 100 to 599"},
 	byProtocol:        {key: semconv.NetworkProtocolVersionKey, values: []string{"1.0", "1.1", "2", "3"}, optional: true},
-	byEndpoint:        {key: semconv.ServerAddressKey, bound: "the hosts and ports of endpoints, 500"},
+	byEndpoint:        {key: semconv.ServerAddressKey, bound: "as configured, at most 500; the host is never an address that was resolved"},
 	byConnState:       {key: semconv.HTTPConnectionStateKey, values: []string{"active", "idle"}},
-	byInstrument:      {key: keyFolded, bound: "the names in this table"},
+	byInstrument:      {key: keyFolded, bound: "names of this table"},
 }
 
 // valueOf returns the number of a word of a closed set; 0, which stands for "_OTHER" or absence, if it is none.

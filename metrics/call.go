@@ -17,9 +17,8 @@ type CallSpan struct {
 	ctx   context.Context
 	span  trace.Span
 	scope *Scope
-	slot  int // in the scope
+	slot  int16 // in the scope
 	side  value
-	start time.Time
 }
 
 // Call is what is known of a call at its end.
@@ -29,6 +28,7 @@ type Call struct {
 	Error    ErrorType // none, too, if the caller cancelled
 	Status   int       // of the response; 0 if there was none
 	Cache    string    // hit, miss, stale, revalidated, bypass, coalesced; "" without a cache
+	Start    time.Time // as given to StartCall
 	Duration time.Duration
 	Attempts int
 	Phases   Phases
@@ -45,7 +45,7 @@ func (u *Upstream) StartCall(ctx context.Context, side string, start time.Time) 
 	if u == nil {
 		return ctx, CallSpan{}
 	}
-	s := CallSpan{u: u, side: bySide.valueOf(side), start: start, scope: ScopeOf(ctx)}
+	s := CallSpan{u: u, side: bySide.valueOf(side), scope: ScopeOf(ctx)}
 	if s.scope != nil {
 		s.slot = s.scope.begin(u.name, start)
 	}
@@ -83,7 +83,7 @@ func (s *CallSpan) End(c *Call) {
 		s.endSpan(c)
 	}
 	if s.scope != nil {
-		s.scope.end(s.slot, s.start, c)
+		s.scope.end(s.slot, c)
 	}
 }
 
@@ -99,7 +99,7 @@ func (s *CallSpan) endSpan(c *Call) {
 			s.span.SetStatus(codes.Error, c.Error.String())
 		}
 	}
-	s.span.End(trace.WithTimestamp(s.start.Add(c.Duration)))
+	s.span.End(trace.WithTimestamp(c.Start.Add(c.Duration)))
 }
 
 func appendError(attrs []attribute.KeyValue, e ErrorType) []attribute.KeyValue {

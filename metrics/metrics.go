@@ -140,7 +140,7 @@ func (m *Metrics) makeInstruments(meter metric.Meter) error {
 
 // make creates the instrument of a row, and returns it if it is one that is observed.
 func (r *recorder) make(meter metric.Meter, id instrument) (o metric.Observable, err error) {
-	row := &table[id]
+	row := table[id]
 	unit, text := metric.WithUnit(row.unit), metric.WithDescription(row.text)
 	switch row.kind {
 	case histogramSeconds:

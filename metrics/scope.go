@@ -99,7 +99,7 @@ func (s *Scope) End() {
 }
 
 // begin notes that a call has begun, and returns where it is listed; -1 if it is only counted.
-func (s *Scope) begin(upstream string, start time.Time) (slot int) {
+func (s *Scope) begin(upstream string, start time.Time) (slot int16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -110,20 +110,20 @@ func (s *Scope) begin(upstream string, start time.Time) (slot int) {
 		return -1
 	}
 	s.records = append(s.records, CallRecord{Upstream: upstream, Start: start.Sub(s.start), Late: true})
-	return len(s.records) - 1
+	return int16(len(s.records) - 1)
 }
 
 func (s *Scope) keeps() bool { return s.m.cfg.OnScope != nil }
 
 // end notes the end of the call that is listed in slot. After the scope has ended it comes too late.
-func (s *Scope) end(slot int, start time.Time, c *Call) {
+func (s *Scope) end(slot int16, c *Call) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slot < 0 || s.ended {
 		return
 	}
 	r := &s.records[slot]
-	r.Late, r.End = false, start.Sub(s.start)+c.Duration
+	r.Late, r.End = false, r.Start+c.Duration
 	if s.keeps() {
 		r.Method, r.Template, r.Status, r.Error, r.Cache = c.Method, c.Template, c.Status, c.Error, c.Cache
 		r.KeyHash, r.TimeLeft, r.Phases = c.KeyHash, c.TimeLeft, c.Phases

@@ -97,7 +97,7 @@ var table = [numInstruments]struct {
 }{
 	attemptDuration: {
 		name: httpconv.ClientRequestDuration{}.Name(), unit: httpconv.ClientRequestDuration{}.Unit(),
-		text: httpconv.ClientRequestDuration{}.Description() + " One for each attempt, to the response's headers.",
+		text: httpconv.ClientRequestDuration{}.Description(),
 		by:   []dimension{byMethod, byEndpoint, byStatus, byErrorType, byProtocol}, buckets: secondsBuckets,
 	},
 	attemptsActive: {

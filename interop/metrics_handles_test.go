@@ -1,0 +1,304 @@
+package interop_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/sortie-go/sortie/metrics"
+)
+
+const ms = time.Millisecond
+
+// answered is an attempt that began at start over a connection in use, and had this status.
+func answered(start time.Time, status int) *metrics.Attempt {
+	return &metrics.Attempt{
+		Start: start, Duration: 20 * ms, Status: status, Error: metrics.StatusError(status), Proto: "HTTP/1.1",
+		Conn: 7, Reused: true, Peer: netip.MustParseAddr("192.0.2.1"), Sent: -1, Received: 512,
+	}
+}
+
+func parse(t testing.TB, raw string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// CVE-2023-45142: what callers choose must not make series.
+func TestHostileLabelsMakeNoSeries_CVE_2023_45142(t *testing.T) {
+	tel := observed(t, metrics.Config{Development: true})
+	r := rand.New(rand.NewPCG(1, 2))
+	word := func() string { return fmt.Sprintf("x%x", r.Uint64()) }
+	mux := http.NewServeMux()
+	mux.HandleFunc("/items/{id}", func(http.ResponseWriter, *http.Request) {})
+	inbound := tel.Inbound(mux)
+	const calls = 10_000
+	for range calls {
+		method, host := word(), word()+".example"
+		u := tel.Upstream(word())
+		ctx, call := u.StartCall(t.Context(), word(), time.Now())
+		target := parse(t, "https://"+host+"/"+word())
+		e := u.Endpoint(host, 1+r.IntN(65535))
+		_, attempt := e.StartAttempt(ctx, metrics.AttemptStart{Method: method, URL: target, Start: time.Now()})
+		attempt.End(&metrics.Attempt{Status: r.IntN(1000), Error: metrics.ErrorType(r.IntN(700)), Proto: word(), Peer: netip.AddrFrom4([4]byte{10, byte(r.IntN(256)), 0, 1})})
+		call.End(&metrics.Call{Method: method, Error: metrics.ErrorType(r.IntN(700)), Cache: word(), Attempts: 1})
+		u.Retried(ctx, word(), word())
+		tel.Facade(word()).Part(ctx, word(), word())
+		tel.Credential(word()).Fetched(word(), time.Second, metrics.ErrorTimeout)
+		tel.Resolver().Asked(host, time.Second, metrics.NoError)
+
+		req := httptest.NewRequest(method, "/items/"+word(), nil)
+		req.Header.Set("User-Agent", word())
+		inbound.ServeHTTP(httptest.NewRecorder(), req)
+	}
+	var folded float64
+	for name, series := range tel.collect() {
+		if len(series) > 1500+219 { // after 1,500 sets each error type may still be folded
+			t.Errorf("%s: %d series", name, len(series))
+		}
+		if len(series) >= 2000 {
+			t.Errorf("%s: the SDK's limit is reached", name)
+		}
+		for _, p := range series {
+			text := p.series()
+			if strings.Contains(text, "otel.metric.overflow") {
+				t.Errorf("%s: overflow", name)
+			}
+			if m, ok := p.set.Value("http.request.method"); ok && m.Emit() != "_OTHER" {
+				t.Errorf("%s: method %q", name, m.Emit())
+			}
+			if name == "sortie.metrics.folded" {
+				folded += p.value
+			}
+		}
+	}
+	if folded == 0 {
+		t.Error("nothing was counted as folded")
+	}
+	var lost uint64
+	for _, n := range tel.Stats().Folded {
+		lost += n
+	}
+	if float64(lost) != folded {
+		t.Errorf("Stats counts %d folded measurements, the counter %v", lost, folded)
+	}
+}
+
+// What does not fit keeps its error type, since alerts divide by it.
+func TestFoldingKeepsTheErrorType(t *testing.T) {
+	tel := observed(t, metrics.Config{MaxUpstreams: 1000})
+	failures := 0
+	for i := range 4000 {
+		u := tel.Upstream(fmt.Sprint("u", i%1000))
+		_, call := u.StartCall(t.Context(), "internal", time.Now())
+		failed := metrics.NoError
+		if i%4 == 3 {
+			failed, failures = metrics.ErrorTimeout, failures+1
+		}
+		call.End(&metrics.Call{Method: [...]string{"GET", "PUT"}[i/2%2], Error: failed, Cache: [...]string{"", "hit", "miss"}[i%3]})
+	}
+	sum, folded := 0.0, 0.0
+	for series, n := range tel.values("sortie.call.duration") {
+		if strings.Contains(series, "error.type=timeout") {
+			sum += n
+			if strings.Contains(series, "sortie.upstream=_OTHER") {
+				folded += n
+			}
+		}
+	}
+	if sum != float64(failures) || folded == 0 {
+		t.Errorf("%v calls with error.type=timeout, %v of them folded; want %d and some", sum, folded, failures)
+	}
+}
+
+// semantic-conventions#3495: the caller's cancellation is no error, a deadline is; span and metric agree.
+func TestCancelIsNoFailureADeadlineIs_semconv3495(t *testing.T) {
+	tel := observed(t, metrics.Config{})
+	u := tel.Upstream("catalog")
+	e := u.Endpoint("catalog.example", 443)
+	for _, failed := range []metrics.ErrorType{metrics.NoError, metrics.ErrorTimeout} {
+		start := time.Now()
+		ctx, call := u.StartCall(t.Context(), "internal", start)
+		_, attempt := e.StartAttempt(ctx, metrics.AttemptStart{Method: "GET", URL: parse(t, "https://catalog.example/"), Start: start})
+		attempt.End(&metrics.Attempt{Start: start, Duration: 30 * ms, Error: failed, Sent: -1, Received: -1})
+		call.End(&metrics.Call{Method: "GET", Error: failed, Start: start, Duration: 30 * ms, Attempts: 1})
+	}
+	spans := tel.ended()
+	if len(spans) != 4 {
+		t.Fatalf("%d spans", len(spans))
+	}
+	for i, s := range spans {
+		code, text := codes.Unset, ""
+		if i >= 2 {
+			code, text = codes.Error, "timeout"
+		}
+		if s.Status().Code != code || attr(s, "error.type") != text {
+			t.Errorf("%s: %v, error.type %q", s.Name(), s.Status(), attr(s, "error.type"))
+		}
+	}
+	tel.want("sortie.call.duration", map[string]float64{
+		"http.request.method=GET sortie.side=internal sortie.upstream=catalog":                    1,
+		"error.type=timeout http.request.method=GET sortie.side=internal sortie.upstream=catalog": 1,
+	})
+	tel.want("http.client.request.duration", map[string]float64{
+		"http.request.method=GET server.address=catalog.example server.port=443":                    1,
+		"error.type=timeout http.request.method=GET server.address=catalog.example server.port=443": 1,
+	})
+}
+
+// The conventions for HTTP spans: one CLIENT span for each attempt, and no other HTTP span around them.
+func TestSpanTreeOfRetries(t *testing.T) {
+	tel := observed(t, metrics.Config{})
+	u := tel.Upstream("catalog")
+	e := u.Endpoint("catalog.example", 443)
+	start := time.Now()
+	ctx, call := u.StartCall(t.Context(), "external", start)
+	for i, status := range []int{500, 500, 200} {
+		began := start.Add(time.Duration(i) * 50 * ms)
+		_, attempt := e.StartAttempt(ctx, metrics.AttemptStart{
+			Method: "GET", Template: "/items/{id}", URL: parse(t, "https://catalog.example/items/7"), Resend: i, Start: began,
+		})
+		attempt.End(answered(began, status))
+	}
+	call.End(&metrics.Call{Method: "GET", Status: 200, Start: start, Duration: 200 * ms, Attempts: 3})
+
+	spans := tel.ended()
+	if len(spans) != 4 {
+		t.Fatalf("%d spans", len(spans))
+	}
+	root := spans[0]
+	if root.Name() != "call catalog" || root.SpanKind() != trace.SpanKindInternal || root.Status().Code != codes.Unset {
+		t.Errorf("%s, %v, %v", root.Name(), root.SpanKind(), root.Status())
+	}
+	if attr(root, "sortie.attempts") != "3" || attr(root, "sortie.side") != "external" || attr(root, "sortie.upstream") != "catalog" {
+		t.Error(root.Attributes())
+	}
+	for i, s := range spans[1:] {
+		resend := [...]string{"", "1", "2"}[i]
+		code := [...]codes.Code{codes.Error, codes.Error, codes.Unset}[i]
+		if s.Name() != "GET /items/{id}" || s.SpanKind() != trace.SpanKindClient || s.Parent().SpanID() != root.SpanContext().SpanID() {
+			t.Errorf("%s, %v, parent %v", s.Name(), s.SpanKind(), s.Parent().SpanID())
+		}
+		if s.Status().Code != code || attr(s, "http.request.resend_count") != resend {
+			t.Errorf("attempt %d: %v, resend_count %q", i, s.Status(), attr(s, "http.request.resend_count"))
+		}
+	}
+	last := spans[3]
+	for key, want := range map[string]string{
+		"http.request.method": "GET", "server.address": "catalog.example", "server.port": "443",
+		"url.full": "https://catalog.example/items/7", "url.template": "/items/{id}", "http.response.status_code": "200",
+		"network.protocol.version": "1.1", "network.peer.address": "192.0.2.1", "sortie.connection.reused": "true",
+		"error.type": "", "sortie.hedge": "",
+	} {
+		if got := attr(last, key); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
+}
+
+// otelhttp shows a span of 201 ms beside a measurement of 1 ms for one body of 200 ms.
+func TestSpanAndHistogramOfAnAttemptAgree(t *testing.T) {
+	tel := observed(t, metrics.Config{})
+	e := tel.Upstream("catalog").Endpoint("catalog.example", 443)
+	start := time.Now()
+	_, attempt := e.StartAttempt(t.Context(), metrics.AttemptStart{Method: "GET", URL: parse(t, "https://catalog.example/"), Start: start})
+	a := answered(start, 200)
+	a.Error = metrics.ErrorBody // a body of 200 ms that broke: known long after the headers
+	attempt.End(a)
+	s := tel.ended()[0]
+	p := tel.collect()["http.client.request.duration"][0]
+	if span := s.EndTime().Sub(s.StartTime()); span != 20*ms || p.value != span.Seconds() {
+		t.Errorf("span %v, histogram %v s", span, p.value)
+	}
+	if p.trace != s.SpanContext().TraceID().String() {
+		t.Errorf("exemplar %q, want the trace %s", p.trace, s.SpanContext().TraceID())
+	}
+	if !strings.Contains(p.series(), "error.type=body_error") || !strings.Contains(p.series(), "http.response.status_code=200") {
+		t.Error(p.series())
+	}
+}
+
+// The conventions for url.full, and signed URLs.
+func TestSecretsAreRedactedInSpans(t *testing.T) {
+	tel := observed(t, metrics.Config{})
+	e := tel.Upstream("store").Endpoint("store.example", 443)
+	_, attempt := e.StartAttempt(t.Context(), metrics.AttemptStart{
+		Method: "GET", Start: time.Now(),
+		URL: parse(t, "https://user:pass@store.example/k?sig=abc&color=blue&X-Amz-Signature=0f0f"),
+	})
+	attempt.End(answered(time.Now(), 200))
+	const want = "https://REDACTED:REDACTED@store.example/k?sig=REDACTED&color=blue&X-Amz-Signature=REDACTED"
+	if got := attr(tel.ended()[0], "url.full"); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestHedgeAndUnlistedHostInSpans(t *testing.T) {
+	tel := observed(t, metrics.Config{})
+	u := tel.Upstream("_unlisted")
+	_, attempt := u.Endpoint("", 0).StartAttempt(t.Context(), metrics.AttemptStart{
+		Method: "BREW", URL: parse(t, "http://pot.example/"), Hedge: true, Start: time.Now(),
+	})
+	attempt.End(&metrics.Attempt{Duration: ms, Sent: -1, Received: -1})
+	s := tel.ended()[0]
+	if s.Name() != "HTTP" || attr(s, "server.address") != "pot.example" || attr(s, "server.port") != "80" ||
+		attr(s, "http.request.method") != "_OTHER" || attr(s, "sortie.hedge") != "true" {
+		t.Error(s.Name(), s.Attributes())
+	}
+	tel.want("http.client.request.duration", map[string]float64{"http.request.method=_OTHER server.address=_OTHER": 1})
+}
+
+func TestConnectionSpansAreRootsThatAttemptsLinkTo(t *testing.T) {
+	tel := observed(t, metrics.Config{ConnectionSpans: true})
+	e := tel.Upstream("catalog").Endpoint("catalog.example", 443)
+	start := time.Now()
+	_, waited := e.StartAttempt(t.Context(), metrics.AttemptStart{Method: "GET", URL: parse(t, "https://catalog.example/"), Start: start})
+	_, other := e.StartAttempt(t.Context(), metrics.AttemptStart{Method: "GET", URL: parse(t, "https://catalog.example/"), Start: start})
+	e.Dialed(metrics.Dial{Conn: 7, End: start.Add(9 * ms), Setup: setup(2*ms, 3*ms, 4*ms)})
+	a := answered(start, 200)
+	other.End(a)
+	a.Waited = true
+	waited.End(a)
+
+	var conn trace.SpanContext
+	links := 0
+	for _, s := range tel.ended() {
+		if s.Name() == "connect catalog.example:443" {
+			conn = s.SpanContext()
+			if s.Parent().IsValid() || s.EndTime().Sub(s.StartTime()) != 9*ms || attr(s, "sortie.phase.tls") != "0.004" {
+				t.Errorf("parent %v, %v, %v", s.Parent(), s.EndTime().Sub(s.StartTime()), s.Attributes())
+			}
+		}
+	}
+	for _, s := range tel.ended() {
+		for _, l := range s.Links() {
+			links++
+			if !l.SpanContext.Equal(conn) {
+				t.Error("a link to another span")
+			}
+		}
+	}
+	if links != 1 || !conn.IsValid() {
+		t.Errorf("%d links, connection span %v", links, conn)
+	}
+}
+
+// setup is the set-up of a connection in three steps.
+func setup(dns, connect, tls time.Duration) (s [3]metrics.SetupStep) {
+	for i, d := range [...]time.Duration{dns, connect, tls} {
+		s[i] = metrics.SetupStep{Happened: true, Time: d}
+	}
+	return s
+}
