@@ -83,13 +83,16 @@ func (e *Endpoint) StartAttempt(ctx context.Context, a AttemptStart) (context.Co
 	m := e.u.m
 	s := AttemptSpan{e: e, method: m.methods.value(a.Method)}
 	if m.tracing.on() {
-		ctx, s.span = m.tracing.tracer.Start(ctx, m.spanName(s.method, a.Template), trace.WithSpanKind(trace.SpanKindClient),
+		ctx, s.span = m.tracing.tracer.Start(ctx, m.spanName(s.method, a.Template), clientKind,
 			trace.WithTimestamp(a.Start), trace.WithAttributes(e.startAttributes(s.method, &a)...))
 	}
 	s.ctx = ctx
 	m.move(ctx, attemptsActive, 1, key{e.value, s.method})
 	return ctx, s
 }
+
+// clientKind is made once: the option is a function, and a new one would be allocated.
+var clientKind = trace.WithSpanKind(trace.SpanKindClient)
 
 // spanName never holds a path, and no method that is not known.
 func (m *Metrics) spanName(method value, template string) string {
@@ -174,26 +177,30 @@ func (s *AttemptSpan) End(a *Attempt) {
 }
 
 func (s *AttemptSpan) endSpan(e *Endpoint, a *Attempt) {
-	if s.span.IsRecording() {
-		attrs := make([]attribute.KeyValue, 0, 16)
-		if a.Status != 0 {
-			attrs = append(attrs, semconv.HTTPResponseStatusCode(a.Status))
-		}
-		attrs = appendError(attrs, a.Error)
-		if version, ok := byProtocol.word(protocolValue(a.Proto)); ok {
-			attrs = append(attrs, semconv.NetworkProtocolVersion(version))
-		}
-		if a.Peer.IsValid() {
-			attrs = append(attrs, semconv.NetworkPeerAddress(a.Peer.Unmap().String()))
-		}
-		if a.Conn != 0 {
-			attrs = append(attrs, keyReused.Bool(a.Reused))
-		}
-		s.span.SetAttributes(a.Phases.attributes(attrs)...)
-		if a.Error != NoError {
-			s.span.SetStatus(codes.Error, a.Error.String())
-		}
-		if c, ok := e.u.recent.of(a.Conn); ok && a.Waited {
+	if !s.span.IsRecording() {
+		s.span.End()
+		return
+	}
+	attrs := make([]attribute.KeyValue, 0, 16)
+	if a.Status != 0 {
+		attrs = append(attrs, semconv.HTTPResponseStatusCode(a.Status))
+	}
+	attrs = appendError(attrs, a.Error)
+	if version, ok := byProtocol.word(protocolValue(a.Proto)); ok {
+		attrs = append(attrs, semconv.NetworkProtocolVersion(version))
+	}
+	if a.Peer.IsValid() {
+		attrs = append(attrs, semconv.NetworkPeerAddress(a.Peer.Unmap().String()))
+	}
+	if a.Conn != 0 {
+		attrs = append(attrs, keyReused.Bool(a.Reused))
+	}
+	s.span.SetAttributes(a.Phases.attributes(attrs)...)
+	if a.Error != NoError {
+		s.span.SetStatus(codes.Error, a.Error.String())
+	}
+	if a.Waited {
+		if c, ok := e.u.recent.of(a.Conn); ok {
 			s.span.AddLink(trace.Link{SpanContext: c})
 		}
 	}

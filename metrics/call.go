@@ -88,16 +88,18 @@ func (s *CallSpan) End(c *Call) {
 }
 
 func (s *CallSpan) endSpan(c *Call) {
-	if s.span.IsRecording() {
-		attrs := append(make([]attribute.KeyValue, 0, 8), keyAttempts.Int(c.Attempts))
-		if c.Cache != "" {
-			attrs = append(attrs, keyCache.String(c.Cache))
-		}
-		attrs = appendError(attrs, c.Error)
-		s.span.SetAttributes(c.Phases.attributes(attrs)...)
-		if c.Error != NoError {
-			s.span.SetStatus(codes.Error, c.Error.String())
-		}
+	if !s.span.IsRecording() {
+		s.span.End()
+		return
+	}
+	attrs := append(make([]attribute.KeyValue, 0, 8), keyAttempts.Int(c.Attempts))
+	if c.Cache != "" {
+		attrs = append(attrs, keyCache.String(c.Cache))
+	}
+	attrs = appendError(attrs, c.Error)
+	s.span.SetAttributes(c.Phases.attributes(attrs)...)
+	if c.Error != NoError {
+		s.span.SetStatus(codes.Error, c.Error.String())
 	}
 	s.span.End(trace.WithTimestamp(c.Start.Add(c.Duration)))
 }
