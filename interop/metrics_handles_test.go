@@ -96,6 +96,39 @@ func TestHostileLabelsMakeNoSeries_CVE_2023_45142(t *testing.T) {
 	}
 }
 
+// Names beyond the bound go by "_OTHER", and each measurement that does is counted. Calls that find no upstream do too, and
+// are not.
+func TestFoldedMeasurementsAreCounted(t *testing.T) {
+	tel := observed(t, metrics.Config{MaxUpstreams: 2})
+	for _, name := range []string{"a", "b", "c", "d", "a", ""} {
+		tel.Upstream(name).BreakerRejected(t.Context())
+	}
+	tel.want("sortie.breaker.rejected", map[string]float64{
+		"sortie.upstream=a": 2, "sortie.upstream=b": 1, "sortie.upstream=_OTHER": 3,
+	})
+	tel.want("sortie.metrics.folded", map[string]float64{"sortie.instrument=sortie.breaker.rejected": 2})
+}
+
+// A hook that runs late must not count an outcome twice.
+func TestOutcomesAreRecordedOnce(t *testing.T) {
+	tel := observed(t, metrics.Config{})
+	u := tel.Upstream("catalog")
+	start := time.Now()
+	ctx, call := u.StartCall(t.Context(), "internal", start)
+	_, attempt := u.Endpoint("catalog.example", 443).StartAttempt(ctx, metrics.AttemptStart{
+		Method: "GET", URL: parse(t, "https://catalog.example/"), Start: start,
+	})
+	for range 2 {
+		attempt.End(answered(start, 200))
+		call.End(&metrics.Call{Method: "GET", Start: start, Attempts: 1})
+	}
+	tel.want("sortie.call.attempts", map[string]float64{"sortie.upstream=catalog": 1})
+	tel.want("sortie.connection.acquired", map[string]float64{"sortie.connection.reused=true sortie.upstream=catalog": 1})
+	if n := len(tel.ended()); n != 2 {
+		t.Errorf("%d spans", n)
+	}
+}
+
 // What does not fit keeps its error type, since alerts divide by it.
 func TestFoldingKeepsTheErrorType(t *testing.T) {
 	tel := observed(t, metrics.Config{MaxUpstreams: 1000})

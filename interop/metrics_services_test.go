@@ -140,6 +140,28 @@ func TestLookupsAreCountedOnce(t *testing.T) {
 	})
 }
 
+// A read that is answered from memory is a hit, also where the answer lacks something.
+func TestAnIncompleteAnswerInMemoryIsNoMiss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tel, dns := observed(t, metrics.Config{}), new(sortietest.DNS)
+		dns.Respond = func(q sortietest.DNSQuestion) (sortietest.DNSReply, bool) {
+			if q.Type == "AAAA" {
+				return sortietest.ServFail(), true
+			}
+			return sortietest.DNSReply{Addrs: []string{"192.0.2.1"}, TTL: 300}, true
+		}
+		r := &dnscache.Resolver{Mode: dnscache.Absolute, Jitter: -1, DialDNS: dns.DialContext, Metrics: tel.Metrics}
+		for range 5 {
+			if res, err := r.Lookup(t.Context(), "half.example"); err != nil || res.Len() != 1 {
+				t.Error(res, err)
+			}
+			time.Sleep(100 * ms)
+		}
+		tel.want("sortie.dns.lookups", map[string]float64{"sortie.dns.result=miss": 1})
+		r.Close()
+	})
+}
+
 func TestRunsAndPartsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tel := observed(t, metrics.Config{})

@@ -38,7 +38,7 @@ func TestRateLooksBackOverFullSeconds(t *testing.T) {
 		rate(0.7, true)
 		time.Sleep(time.Second)
 		rate(0, true)
-		time.Sleep(200 * time.Second) // more than a turn of the ring
+		time.Sleep(55 * time.Second) // the ring has turned: its first slots are in use again, with nothing new in them
 		rate(0, true)
 		arrive(20)
 		time.Sleep(time.Second)
