@@ -99,7 +99,7 @@ func points(data metricdata.Aggregation) (out []point) {
 func (p point) series() string {
 	var out []string
 	for _, kv := range p.set.ToSlice() {
-		out = append(out, fmt.Sprintf("%s=%s", kv.Key, kv.Value.Emit()))
+		out = append(out, fmt.Sprintf("%s=%s", kv.Key, kv.Value.String()))
 	}
 	return strings.Join(out, " ")
 }
@@ -138,7 +138,7 @@ func (tel *telemetry) ended() []sdktrace.ReadOnlySpan {
 func attr(s sdktrace.ReadOnlySpan, key string) string {
 	for _, kv := range s.Attributes() {
 		if string(kv.Key) == key {
-			return kv.Value.Emit()
+			return kv.Value.String()
 		}
 	}
 	return ""

@@ -30,9 +30,9 @@
 // stands the counter sortie.inbound.requests, which is the truth. Three traps:
 //
 //   - Take the gauge as it is, or a rate of the counter; never a rate or an average of the gauge, which smooths twice and
-//     acts late. After a step from 5 to 26 a second, with a target of 13 and a scrape each 15 s, an autoscaler acts after 22
-//     s on the gauge over 30 s, after 23 s on rate(counter[1m]), after 52 s on rate(counter[2m]).
-//   - The window of a rate holds at least four scrapes: 1 m at 15 s.
+//     acts late.
+//   - The window of a rate holds at least four scrapes, 1 min at 15 s, and no more than it must: each minute more lets the
+//     autoscaler act about half a minute later.
 //   - In Prometheus the gauge keeps its name because it has no unit, and the counter becomes
 //     sortie_inbound_requests_total. A view that gives the gauge a unit renames it.
 //
@@ -57,9 +57,9 @@
 //
 // # Costs
 //
-// A measurement allocates nothing once its attributes have been seen, and takes no lock of ours; of its time nine tenths are
-// the SDK's. A call of one attempt makes about ten. Spans cost what the SDK takes for them, and nothing while there is no
-// TracerProvider. An inbound request costs six allocations.
+// A measurement allocates nothing once its attributes have been seen, and takes no lock of ours; most of its time is the
+// SDK's. A call of one attempt makes about ten. Spans cost what the SDK takes for them, and nothing while there is no
+// TracerProvider. An inbound request costs four allocations.
 //
 // # For Sortie's own packages
 //

@@ -265,3 +265,15 @@ func TestHijackedConnection(t *testing.T) {
 		t.Error(r.Status)
 	}
 }
+
+func TestAnInboundRequestAllocatesLittle(t *testing.T) {
+	m := newMetrics(t, metrics.Config{TracerProvider: tracenoop.NewTracerProvider()})
+	mux := http.NewServeMux()
+	mux.HandleFunc("/items/{id}", func(http.ResponseWriter, *http.Request) {})
+	bare, wrapped := http.Handler(mux), m.Inbound(mux)
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/items/7", nil)
+	cost := func(h http.Handler) float64 { return testing.AllocsPerRun(200, func() { h.ServeHTTP(w, r) }) }
+	if n := cost(wrapped) - cost(bare); n > 4 {
+		t.Errorf("%v allocations above those of the mux", n)
+	}
+}
