@@ -36,6 +36,7 @@ type attempt struct {
 	handed     bool // the wire has got the request
 
 	// Guarded by call.mu once the attempt has been sent.
+	beside   bool // it runs on a goroutine of its own, which lets go of it unless it wins
 	wired    bool // the wire is done: the exchange is known
 	ended    bool
 	released bool

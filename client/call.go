@@ -178,15 +178,18 @@ func (c *call) endAt(now time.Duration, reason Reason, e *Error) {
 	c.ended, c.endedAt, c.reason, c.failure = true, now, reason, e
 	c.limits.stop()
 	c.bookRestLocked(&c.watch, now)
-	last := c.last()
-	if last != nil {
-		last.endLocked(reason, now)
+	for _, a := range c.attempts {
+		if a.beside {
+			a.endLocked(ReasonLocalReset, now) // it has lost, and may go on for a while
+		} else {
+			a.endLocked(reason, now)
+		}
 	}
 	if told {
 		c.reportLocked(&report)
 	}
 	if e != nil {
-		e.complete(report, last)
+		e.complete(report, c.last())
 	}
 	c.mu.Unlock()
 
@@ -197,13 +200,16 @@ func (c *call) endAt(now time.Duration, reason Reason, e *Error) {
 	}
 }
 
-// letGo releases everything that the call holds. What is the user's to panic in comes last.
+// letGo releases everything that the call holds, but for attempts that run beside the one that won: their goroutines do that.
+// What is the user's to panic in comes last.
 func (c *call) letGo() {
 	if c.slot != nil {
 		c.slot.Release()
 	}
 	for _, a := range c.attempts {
-		a.release()
+		if !a.beside {
+			a.release()
+		}
 	}
 	c.closeRequestBodies()
 }

@@ -58,6 +58,7 @@ type leg struct {
 
 // run makes one leg's attempt.
 func (r *hedgeRace) run(a *attempt) {
+	a.runBeside(true)
 	r.call.client.background.Go(func() {
 		l := leg{a: a}
 		func() {
@@ -76,12 +77,20 @@ func (r *hedgeRace) run(a *attempt) {
 	})
 }
 
-// discard ends a leg that is not the call's answer.
+// discard ends a leg that is not the call's answer. It may outlast the call.
 func (l leg) discard() {
 	if l.resp != nil {
 		keep(l.resp, l.a)
 	}
 	l.a.over()
+	l.a.closeBody()
+}
+
+// runBeside notes whether the attempt is on a goroutine of its own.
+func (a *attempt) runBeside(beside bool) {
+	a.call.mu.Lock()
+	a.beside = beside
+	a.call.mu.Unlock()
 }
 
 // acceptable reports whether the leg wins: nobody would want it repeated.

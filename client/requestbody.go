@@ -163,7 +163,8 @@ func (c *call) replayable() bool {
 	return last == nil || last.sent != nil && last.sent.unread()
 }
 
-// closeRequestBodies closes whatever bodies the call still owns: no attempt needs one any more.
+// closeRequestBodies closes whatever bodies the call still owns: no attempt needs one any more, but for one that runs beside
+// another and has a body of its own.
 func (c *call) closeRequestBodies() {
 	if len(c.attempts) == 0 && c.buffered() == nil {
 		if c.req.Body != nil {
@@ -172,7 +173,9 @@ func (c *call) closeRequestBodies() {
 		return
 	}
 	for _, a := range c.attempts {
-		a.closeBody()
+		if !a.beside {
+			a.closeBody()
+		}
 	}
 }
 

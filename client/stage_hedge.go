@@ -69,6 +69,7 @@ func (r *hedgeRace) win(l leg, beaten *leg, first, second *attempt, running int)
 	if l.a == first {
 		other = second
 	}
+	l.a.runBeside(false)
 	if beaten != nil {
 		beaten.discard()
 	}
