@@ -9,6 +9,7 @@ import (
 
 	"github.com/sortie-go/sortie/internal/breaker"
 	"github.com/sortie-go/sortie/internal/pool"
+	"github.com/sortie-go/sortie/metrics"
 )
 
 // An attempt is one request on the wire. Its context lives as long as its body. Its times are those of its call.
@@ -28,7 +29,8 @@ type attempt struct {
 	sent       *requestBody // nil: no body, or one that needs no watching
 	timer      *time.Timer  // of a hedge: its time limit
 	exchange   pool.Exchange
-	told       atomic.Bool // its outcome, to those who learn from it
+	span       *metrics.AttemptSpan // nil: nothing is measured
+	told       atomic.Bool          // its outcome, to those who learn from it
 	number     uint8
 	kind       Kind
 	ownsHeader bool // the header map is not the caller's any more
@@ -67,8 +69,10 @@ func (c *call) newAttempt() *attempt {
 func (a *attempt) begin(now time.Duration) error {
 	c := a.call
 	a.start, a.last = now, now
-	a.ctx, a.cancel = context.WithCancelCause(c.context())
+	a.route()
+	a.ctx, a.cancel = context.WithCancelCause(a.measure(c.context(), now))
 	a.build()
+	a.propagate()
 	err := a.setBody()
 
 	c.mu.Lock()
@@ -91,16 +95,22 @@ func (a *attempt) limitTime(limit time.Duration) {
 	}
 }
 
+// route makes the URL of the attempt.
+func (a *attempt) route() {
+	if b := a.endpoint.base; b != nil {
+		b.rewrite(&a.url, a.call.req.URL)
+	} else {
+		a.url = *a.call.req.URL
+		a.url.User = nil
+	}
+}
+
 // build makes the request that is sent. It shares the caller's header map as long as nobody has to write to it.
 func (a *attempt) build() {
 	c := a.call
 	a.request = *c.req.WithContext(a.ctx)
-	if b := a.endpoint.base; b != nil {
-		b.rewrite(&a.url, c.req.URL)
+	if a.endpoint.base != nil {
 		a.request.Host = a.hostHeader()
-	} else {
-		a.url = *c.req.URL
-		a.url.User = nil
 	}
 	a.request.URL = &a.url
 	if a.request.Header == nil {
@@ -173,6 +183,7 @@ func (a *attempt) release() {
 		a.tell(reason)
 		a.cancel(nil)
 		a.endpoint.release()
+		a.measured()
 	}
 }
 

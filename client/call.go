@@ -23,6 +23,7 @@ type call struct {
 	host   hostPort      // logical
 	start  time.Time
 	extra  atomic.Pointer[extras]
+	meter  *meter // nil: nothing is measured
 
 	logical http.Request // what resp.Request shows: the caller's, under a context that knows the call
 	view    callView
@@ -129,8 +130,14 @@ func newCall(client *Client, req *http.Request) *call {
 	return c
 }
 
-// context is the caller's. It ends when the caller says so; our own limits end attempts, through their contexts.
-func (c *call) context() context.Context { return c.req.Context() }
+// context is the caller's, with the call's span where there is one. It ends when the caller says so; our own limits end
+// attempts, through their contexts.
+func (c *call) context() context.Context {
+	if c.meter != nil {
+		return c.meter.ctx
+	}
+	return c.req.Context()
+}
 
 // last is the attempt that runs, or the one that ran last; nil before the first.
 func (c *call) last() *attempt {
@@ -211,6 +218,7 @@ func (c *call) letGo() {
 			a.release()
 		}
 	}
+	c.measured()
 	c.closeRequestBodies()
 }
 

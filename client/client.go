@@ -11,6 +11,7 @@ import (
 
 	"github.com/sortie-go/sortie/dnscache"
 	"github.com/sortie-go/sortie/internal/pool"
+	"github.com/sortie-go/sortie/metrics"
 )
 
 // A Client sends calls to upstreams. Make one with [New] and keep it for the life of the service: it owns the
@@ -24,6 +25,8 @@ type Client struct {
 	proxy    func(*http.Request) (*url.URL, error)
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	onCall   func(Report)
+	metrics  *metrics.Metrics  // nil: off
+	unrouted *metrics.Upstream // of calls that find no upstream
 
 	setup       atomic.Pointer[setup] // in force
 	reloading   sync.Mutex            // one Reload at a time
@@ -55,10 +58,11 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{
 		side: side, sideFrom: from, configured: cfg.Side,
 		resolver: cfg.Resolver, proxy: cfg.Proxy, dial: cfg.Dial, onCall: cfg.OnCall,
+		metrics: cfg.Metrics, unrouted: cfg.Metrics.Upstream(""),
 		group: pool.NewGroup(pool.GroupConfig{}), closing: make(chan struct{}),
 	}
 	if c.resolver == nil {
-		c.resolver, c.ownResolver = new(dnscache.Resolver), true
+		c.resolver, c.ownResolver = &dnscache.Resolver{Metrics: cfg.Metrics}, true
 	}
 	c.setup.Store(c.setUp(cfg, bases, new(setup)))
 	return c, nil
@@ -95,7 +99,9 @@ func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // send takes the call through route and the upstream's pipeline.
 func (c *Client) send(call *call) (*http.Response, error) {
-	if err := c.route(call); err != nil {
+	err := c.route(call)
+	call.measure()
+	if err != nil {
 		return nil, err
 	}
 	resp, err := call.up.send(call)
@@ -143,7 +149,7 @@ func (c *call) deliver(resp *http.Response) {
 	if b := c.answer.endpoint.base; b != nil {
 		b.mapBack(resp.Header, c.req.URL)
 	}
-	c.view = callView{c.context(), c}
+	c.view = callView{c.req.Context(), c}
 	c.logical = *c.req.WithContext(&c.view)
 	resp.Request = &c.logical
 	upgraded := resp.StatusCode == http.StatusSwitchingProtocols

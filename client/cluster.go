@@ -33,7 +33,7 @@ func (t *tiers) all() []*origin { return slices.Concat(t[balance.Primary], t[bal
 
 // newCluster returns a cluster without endpoints.
 func newCluster(k *core, r *recipe) *cluster {
-	cl := &cluster{core: k, balancer: newBalancer(r)}
+	cl := &cluster{core: k, balancer: newBalancer(k, r)}
 	cl.tiers.Store(new(tiers))
 	cl.seats.Store(&map[*balance.Endpoint]*endpoint{})
 	return cl

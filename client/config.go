@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sortie-go/sortie/dnscache"
+	"github.com/sortie-go/sortie/metrics"
 )
 
 // Config describes a Client. The zero value is a client without named upstreams: every host is called as it stands, over
@@ -18,6 +19,9 @@ type Config struct {
 	// Resolver looks names up and remembers them. Nil: one of the client's own, with all defaults, which is closed with it.
 	// One that is given stays the caller's, who may share it between clients, and must close it after them.
 	Resolver *dnscache.Resolver
+
+	// Metrics records what calls do, as OpenTelemetry measurements and spans. Nil is off, and free.
+	Metrics *metrics.Metrics
 
 	// Upstreams are the destinations this client knows by name. Empty: none.
 	Upstreams []Upstream

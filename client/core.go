@@ -13,6 +13,7 @@ import (
 	"github.com/sortie-go/sortie/internal/hedge"
 	"github.com/sortie-go/sortie/internal/limit"
 	"github.com/sortie-go/sortie/internal/pool"
+	"github.com/sortie-go/sortie/metrics"
 )
 
 // A core is what outlives the configurations of an upstream: its open calls, its endpoints with all that was learnt of them,
@@ -20,6 +21,8 @@ import (
 type core struct {
 	client     *Client
 	name       string
+	meter      *metrics.Upstream // nil: nothing is measured
+	unobserve  func()
 	calls      callList
 	headerTime headerTime
 
@@ -51,10 +54,11 @@ func (p *places) clusters() []*cluster {
 // A recipe says what the endpoints of an upstream are made of. It is immutable, and so are its parts: what a Reload leaves as
 // it was is the same pointer in the next recipe.
 type recipe struct {
-	kit      *kit
-	breaker  *breaker.Config // nil: everything is admitted
-	balance  balance.Config
-	balanced bool // an endpoint for each address
+	kit        *kit
+	breaker    *breaker.Config // nil: everything is admitted
+	balance    balance.Config
+	balanced   bool     // an endpoint for each address
+	exactHosts []string // that the configuration names, without their ports
 }
 
 // A kit is what connections depend on: an endpoint with another kit needs a pool of its own.
@@ -63,6 +67,27 @@ type kit struct {
 	serverName string
 	transport  http.RoundTripper // nil: the client's own pools
 	wires      *pool.Transport   // nil with transport
+}
+
+// newCore returns a core without endpoints, whose state is observed from now on.
+func newCore(c *Client, name string) *core {
+	k := &core{client: c, name: name, meter: c.metrics.Upstream(name)}
+	k.unobserve = k.observeState()
+	return k
+}
+
+// current is the upstream of the configuration in force; nil: it is not in force yet, or not any more.
+func (k *core) current() *upstream {
+	s := k.client.setup.Load()
+	if s == nil {
+		return nil
+	}
+	for _, up := range s.all() {
+		if up.core == k {
+			return up
+		}
+	}
+	return nil
 }
 
 // configure changes the accounts to what a validated configuration says, and returns the upstream of it.
@@ -181,6 +206,11 @@ func (k *core) setGuards(cfg Upstream, bases parsedBases, g *Guard) (narrower bo
 func (k *core) newRecipe(cfg Upstream, narrower bool) *recipe {
 	next := &kit{conns: cfg.Policy.Conns.orZero(), serverName: cfg.ServerName, transport: cfg.Transport}
 	r := &recipe{kit: next, balance: cfg.Policy.balanceConfig(cfg.spill()), balanced: cfg.Policy.Balance != nil}
+	for _, text := range cfg.Hosts {
+		if p, _ := parsePattern(text); !p.wildcard { // validated
+			r.exactHosts = append(r.exactHosts, p.host)
+		}
+	}
 	if b := cfg.Policy.Breaker; b != nil {
 		engine := b.engine(cfg.Policy.Timeout.withDefaults().Attempt, nil)
 		r.breaker = &engine
@@ -257,6 +287,7 @@ func (k *core) closeIdle() {
 
 // close ends what the upstream does by itself, and its connections.
 func (k *core) close() {
+	k.unobserve()
 	for _, cl := range k.places.Load().clusters() {
 		cl.close()
 	}

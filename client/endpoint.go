@@ -9,6 +9,7 @@ import (
 
 	"github.com/sortie-go/sortie/internal/balance"
 	"github.com/sortie-go/sortie/internal/pool"
+	"github.com/sortie-go/sortie/metrics"
 )
 
 // An endpoint is one address of an upstream, with its own connections: a base URL, an address of one or, for upstreams without
@@ -23,6 +24,8 @@ type endpoint struct {
 	kit       *kit
 	pool      *pool.Pool        // nil if the upstream has its own Transport
 	transport http.RoundTripper // nil if it has not
+
+	meter *metrics.Endpoint // nil: nothing is measured
 
 	// What was learnt of it: it outlives the endpoint where a Reload puts another in its place.
 	seat    *balance.Endpoint
@@ -40,7 +43,7 @@ func (o *origin) newEndpoint(r *recipe, address *addressState) *endpoint {
 	if address != nil {
 		hostport = o.peer(address.addr).String()
 	}
-	ep.gate = &gate{balancer: o.cluster.balancer}
+	ep.gate = &gate{meter: o.cluster.core.meter, balancer: o.cluster.balancer}
 	ep.seat = o.cluster.balancer.NewEndpoint(hostport, ep.gate)
 	ep.gate.seat = ep.seat
 	ep.gate.guardWith(r.breaker)
@@ -66,6 +69,7 @@ func (o *origin) equip(r *recipe, address *addressState) *endpoint {
 	if o.base != nil {
 		ep.tier = o.base.side
 	}
+	ep.meter = o.meterFor(r)
 	if ep.transport != nil {
 		return ep
 	}
@@ -82,6 +86,7 @@ func (o *origin) equip(r *recipe, address *addressState) *endpoint {
 	if k.client.draining.Load() {
 		cfg.MinIdle = 0
 	}
+	meterPool(ep.meter, &cfg)
 	ep.pool = k.client.group.New(cfg)
 	return ep
 }

@@ -6,10 +6,12 @@ import (
 
 	"github.com/sortie-go/sortie/internal/balance"
 	"github.com/sortie-go/sortie/internal/breaker"
+	"github.com/sortie-go/sortie/metrics"
 )
 
 // A gate is the place of an endpoint's breaker: one can come, go and be replaced while attempts run.
 type gate struct {
+	meter    *metrics.Upstream // nil: nothing is measured
 	balancer *balance.Balancer
 	seat     *balance.Endpoint
 	breaker  atomic.Pointer[breaker.Breaker] // nil: everything is admitted
@@ -63,6 +65,7 @@ func (g *gate) guardWith(settings *breaker.Config) {
 
 // changed is told when the breaker opens, probes or closes.
 func (g *gate) changed(change breaker.Change) {
+	g.meter.BreakerChanged(change.To.String())
 	g.balancer.Refresh()
 	if change.To == breaker.Closed {
 		g.seat.Rewarm(change.At)

@@ -20,19 +20,48 @@ func (h *Hedge) engine() hedge.Config {
 	}
 }
 
-// mayHedge reports whether a second attempt is possible at all, as far as the call itself decides it.
-func (c *call) mayHedge() bool {
-	if c.options().NoHedge || c.client.draining.Load() || !c.idempotent() {
-		return false
-	}
-	if hasBody(c.req) && c.req.GetBody == nil && c.buffered() == nil {
-		return false // the first attempt has the body
+// A hedgeRefusal is why there is no second attempt, in the words of sortie.hedge.suppressed.
+type hedgeRefusal string
+
+const (
+	hedgeAllowed         hedgeRefusal = ""
+	hedgeUnwanted        hedgeRefusal = "unwanted" // by the call's own options: nothing was suppressed
+	hedgeDraining        hedgeRefusal = "draining"
+	hedgeNotIdempotent   hedgeRefusal = "not_idempotent"
+	hedgeNotReplayable   hedgeRefusal = "not_replayable"
+	hedgeLimit           hedgeRefusal = "limit"
+	hedgePanic           hedgeRefusal = "panic"
+	hedgeNoOtherEndpoint hedgeRefusal = "no_other_endpoint"
+	hedgeBudget          hedgeRefusal = "budget"
+)
+
+// mayHedge says whether a second attempt is possible at all, as far as the call itself decides it.
+func (c *call) mayHedge() hedgeRefusal {
+	switch {
+	case c.options().NoHedge:
+		return hedgeUnwanted
+	case c.client.draining.Load():
+		return hedgeDraining
+	case !c.idempotent():
+		return hedgeNotIdempotent
+	case hasBody(c.req) && c.req.GetBody == nil && c.buffered() == nil:
+		return hedgeNotReplayable // the first attempt has the body
 	}
 	attempts := 2
 	if c.up.retry != nil && !c.options().NoRetry {
 		attempts = c.up.retry.attempts
 	}
-	return c.counted() < attempts
+	if c.counted() >= attempts {
+		return hedgeLimit
+	}
+	return hedgeAllowed
+}
+
+// suppressed counts a second attempt that was due and is not made.
+func (c *call) suppressed(why hedgeRefusal) {
+	if why != hedgeUnwanted {
+		c.up.meter.HedgeSuppressed(c.context(), string(why))
+	}
 }
 
 // A hedgeRace is an attempt and the second one made because it is slow. Each runs on a goroutine of its own, which the client
@@ -102,16 +131,23 @@ func (r *hedgeRace) acceptable(l leg) bool {
 func (r *hedgeRace) second() *attempt {
 	c, h := r.call, r.up.hedge
 	now := time.Now()
-	if !c.mayHedge() {
-		return nil
-	}
-	if h.shadow {
-		if c.untriedForHedge() && h.engine.Try(now, r.up.budget) {
-			c.wouldHave("hedge: a second attempt")
+	why := c.mayHedge()
+	if why == hedgeAllowed {
+		switch {
+		case !c.untriedForHedge():
+			if why = hedgeNoOtherEndpoint; c.panicked {
+				why = hedgePanic
+			}
+		case !h.engine.Try(now, r.up.budget):
+			why = hedgeBudget
 		}
-		return nil
 	}
-	if !c.untriedForHedge() || !h.engine.Try(now, r.up.budget) {
+	switch {
+	case why != hedgeAllowed:
+		c.suppressed(why)
+		return nil
+	case h.shadow:
+		c.wouldHave("hedge: a second attempt")
 		return nil
 	}
 	c.kind, c.waited = KindHedge, r.delay

@@ -7,6 +7,7 @@ import (
 	"github.com/sortie-go/sortie/internal/balance"
 	"github.com/sortie-go/sortie/internal/breaker"
 	"github.com/sortie-go/sortie/internal/limit"
+	"github.com/sortie-go/sortie/internal/pool"
 )
 
 // judge reads the verdict column of the table of reasons: what the end of an attempt means for its endpoint.
@@ -24,15 +25,23 @@ func (a *attempt) judge(reason Reason) verdict {
 		if a.endpoint.pool == nil {
 			return badDial // a foreign Transport does not tell whose dial it was
 		}
-		for _, step := range a.info().Setup {
-			if step.Happened {
-				return badDial
-			}
+		if waitedForDial(a.info()) {
+			return badDial
 		}
 		return neutral
 	default:
 		return v
 	}
+}
+
+// waitedForDial reports whether an attempt waited for a dial that was made for it.
+func waitedForDial(info *pool.Info) bool {
+	for _, step := range info.Setup {
+		if step.Happened {
+			return true
+		}
+	}
+	return false
 }
 
 // statusVerdict judges an answer of 400 or more. 501 and 505 speak of the request, and 429 of the client as a whole.

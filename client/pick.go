@@ -15,6 +15,9 @@ func (up *upstream) pick(a *attempt) *failure {
 		at := up.places.Load()
 		f := at.pick(a)
 		if f == nil || up.places.Load() == at {
+			if f != nil && f.reason == ReasonBreakerOpen {
+				up.meter.BreakerRejected(a.call.context())
+			}
 			return f
 		}
 		// A Reload came between, so what was not there may be elsewhere.

@@ -90,4 +90,8 @@ func (b *Breaker) engine(attempt time.Duration, onChange func(breaker.Change)) b
 }
 
 // newBalancer returns a balancer without endpoints.
-func newBalancer(r *recipe) *balance.Balancer { return balance.New(r.balance, time.Now()) }
+func newBalancer(k *core, r *recipe) *balance.Balancer {
+	cfg := r.balance
+	cfg.OnEject = k.ejected
+	return balance.New(cfg, time.Now())
+}

@@ -1,6 +1,10 @@
 package client
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/sortie-go/sortie/metrics"
+)
 
 // Reason says how an attempt or a call ended. The set is closed: every outcome has exactly one, and a call has the Reason
 // of the attempt whose result the caller got. It is coarser in metrics and spans, see [Reason.ErrorType].
@@ -70,42 +74,42 @@ const (
 // reasonFacts is the table of client.Reason: name, error type and the two judgements, one row per reason.
 var reasonFacts = [numReasons]struct {
 	name      string
-	errorType string
+	errorType metrics.ErrorType
 	verdict   verdict
 	repeat    repeat
 }{
-	ReasonOK:             {"ok", "", good, never},
-	ReasonStatus:         {"status", "", byStatus, idempotent},
-	ReasonCanceled:       {"canceled", "", neutral, never},
-	ReasonDeadline:       {"deadline", "timeout", bySlowness, never},
-	ReasonAttemptTimeout: {"attempt_timeout", "timeout", bad, idempotent},
-	ReasonBodyStalled:    {"body_stalled", "timeout", bad, never},
-	ReasonBodyBroken:     {"body_broken", "body_error", bad, never},
-	ReasonDNS:            {"dns", "dns_error", neutral, always},
-	ReasonConnectRefused: {"connect_refused", "connection_refused", badDial, always},
-	ReasonConnectTimeout: {"connect_timeout", "connect_timeout", badDial, always},
-	ReasonConnectFailed:  {"connect_failed", "connection_failed", badDial, always},
-	ReasonTLS:            {"tls", "tls_error", badDial, always},
-	ReasonCertificate:    {"certificate", "tls_error", badDial, never},
-	ReasonConnectionLost: {"connection_lost", "connection_reset", bad, idempotent},
-	ReasonRemoteReset:    {"remote_reset", "connection_reset", bad, idempotent},
-	ReasonStreamRefused:  {"stream_refused", "connection_reset", neutral, always},
-	ReasonLocalReset:     {"local_reset", "", neutral, never},
-	ReasonProtocol:       {"protocol", "protocol_error", bad, idempotent},
-	ReasonRequestBody:    {"request_body", "body_error", neutral, never},
-	ReasonCredential:     {"credential", "credential_error", neutral, never},
-	ReasonOverflow:       {"overflow", "queue_full", neutral, never},
-	ReasonConnWait:       {"conn_wait", "queue_full", neutral, always},
-	ReasonPortBudget:     {"port_budget", "port_budget", neutral, always},
-	ReasonLocalResource:  {"local_resource", "connection_failed", neutral, never},
-	ReasonBreakerOpen:    {"breaker_open", "breaker_open", neutral, never},
-	ReasonNoEndpoint:     {"no_endpoint", "no_endpoint", neutral, never},
-	ReasonNoUpstream:     {"no_upstream", "no_upstream", neutral, never},
-	ReasonDenied:         {"denied", "no_endpoint", neutral, never},
-	ReasonDraining:       {"draining", "draining", neutral, never},
-	ReasonInvalidRequest: {"invalid_request", "_OTHER", neutral, never},
-	ReasonPanic:          {"panic", "panic", neutral, never},
-	ReasonOther:          {"other", "_OTHER", bad, idempotent},
+	ReasonOK:             {"ok", metrics.NoError, good, never},
+	ReasonStatus:         {"status", metrics.NoError, byStatus, idempotent},
+	ReasonCanceled:       {"canceled", metrics.NoError, neutral, never},
+	ReasonDeadline:       {"deadline", metrics.ErrorTimeout, bySlowness, never},
+	ReasonAttemptTimeout: {"attempt_timeout", metrics.ErrorTimeout, bad, idempotent},
+	ReasonBodyStalled:    {"body_stalled", metrics.ErrorTimeout, bad, never},
+	ReasonBodyBroken:     {"body_broken", metrics.ErrorBody, bad, never},
+	ReasonDNS:            {"dns", metrics.ErrorDNS, neutral, always},
+	ReasonConnectRefused: {"connect_refused", metrics.ErrorConnectionRefused, badDial, always},
+	ReasonConnectTimeout: {"connect_timeout", metrics.ErrorConnectTimeout, badDial, always},
+	ReasonConnectFailed:  {"connect_failed", metrics.ErrorConnectionFailed, badDial, always},
+	ReasonTLS:            {"tls", metrics.ErrorTLS, badDial, always},
+	ReasonCertificate:    {"certificate", metrics.ErrorTLS, badDial, never},
+	ReasonConnectionLost: {"connection_lost", metrics.ErrorConnectionReset, bad, idempotent},
+	ReasonRemoteReset:    {"remote_reset", metrics.ErrorConnectionReset, bad, idempotent},
+	ReasonStreamRefused:  {"stream_refused", metrics.ErrorConnectionReset, neutral, always},
+	ReasonLocalReset:     {"local_reset", metrics.NoError, neutral, never},
+	ReasonProtocol:       {"protocol", metrics.ErrorProtocol, bad, idempotent},
+	ReasonRequestBody:    {"request_body", metrics.ErrorBody, neutral, never},
+	ReasonCredential:     {"credential", metrics.ErrorCredential, neutral, never},
+	ReasonOverflow:       {"overflow", metrics.ErrorQueueFull, neutral, never},
+	ReasonConnWait:       {"conn_wait", metrics.ErrorQueueFull, neutral, always},
+	ReasonPortBudget:     {"port_budget", metrics.ErrorPortBudget, neutral, always},
+	ReasonLocalResource:  {"local_resource", metrics.ErrorConnectionFailed, neutral, never},
+	ReasonBreakerOpen:    {"breaker_open", metrics.ErrorBreakerOpen, neutral, never},
+	ReasonNoEndpoint:     {"no_endpoint", metrics.ErrorNoEndpoint, neutral, never},
+	ReasonNoUpstream:     {"no_upstream", metrics.ErrorNoUpstream, neutral, never},
+	ReasonDenied:         {"denied", metrics.ErrorNoEndpoint, neutral, never},
+	ReasonDraining:       {"draining", metrics.ErrorDraining, neutral, never},
+	ReasonInvalidRequest: {"invalid_request", metrics.ErrorOther, neutral, never},
+	ReasonPanic:          {"panic", metrics.ErrorPanic, neutral, never},
+	ReasonOther:          {"other", metrics.ErrorOther, bad, idempotent},
 }
 
 // String returns the reason's name in lower case, such as "connect_refused".
@@ -121,7 +125,7 @@ func (r Reason) String() string {
 // [Report.ErrorType] fills in.
 func (r Reason) ErrorType() string {
 	if r >= numReasons {
-		return "_OTHER"
+		return metrics.ErrorOther.String()
 	}
-	return reasonFacts[r].errorType
+	return reasonFacts[r].errorType.String()
 }

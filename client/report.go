@@ -109,10 +109,7 @@ func ReportOf(resp *http.Response) Report {
 
 // ErrorType returns the call's value of the error.type attribute; "" if nothing went wrong.
 func (r Report) ErrorType() string {
-	if r.Reason == ReasonStatus {
-		return fmt.Sprint(r.Status)
-	}
-	return r.Reason.ErrorType()
+	return errorType(r.Reason, r.Status).String()
 }
 
 // String returns the call in one line and its account, such as

@@ -25,6 +25,7 @@ const (
 	StoppedNotReplayable Stopped = "not_replayable" // the body has been read and cannot be had again
 	StoppedDeadline      Stopped = "deadline"       // the wait would outlast the deadline, or the server wants too long a one
 	StoppedBudget        Stopped = "budget"         // the retry budget is used up
+	StoppedBreakerOpen   Stopped = "breaker_open"   // no breaker admitted the retry that was decided on
 )
 
 // maxMoves is how often a call may go on to another endpoint because one could not be reached at all.
@@ -109,6 +110,9 @@ type step struct {
 func (p *retryPolicy) decide(c *call, resp *http.Response, f *failure) step {
 	when := c.mayRepeat(f)
 	if when == never {
+		if f != nil && f.reason == ReasonBreakerOpen && len(c.attempts) > 0 {
+			return step{why: StoppedBreakerOpen}
+		}
 		return step{}
 	}
 	if when == always && c.moves < maxMoves && c.untried() && c.replayable() {

@@ -24,7 +24,7 @@ func (c *Client) setUp(cfg Config, bases []parsedBases, old *setup) *setup {
 	at := func(u Upstream, b parsedBases) *upstream {
 		k := old.core(u.Name)
 		if k == nil {
-			k = &core{client: c, name: u.Name}
+			k = newCore(c, u.Name)
 		}
 		k.settle(u, b, cfg.Guard, maxHosts)
 		return k.configure(u, b)

@@ -14,8 +14,15 @@ func withHedge(up *upstream, h *hedgePolicy, try trier) sender {
 	}
 	return func(c *call) (*http.Response, error) {
 		delay, known := h.engine.Delay(time.Now())
-		if !known || !c.mayHedge() {
+		if !known {
 			return alone(c)
+		}
+		if why := c.mayHedge(); why != hedgeAllowed {
+			resp, err := alone(c)
+			if a := c.last(); a != nil && a.last-a.start >= delay {
+				c.suppressed(why) // it would have been due
+			}
+			return resp, err
 		}
 		first, err := up.start(c)
 		if err != nil {

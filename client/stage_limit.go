@@ -28,19 +28,14 @@ func withLimit(p *limitPolicy, next sender) sender {
 			c.watch.last += r.Waited
 		}
 		c.mu.Unlock()
-		switch r.Outcome {
-		case limit.Granted:
-			c.slot = p.slots
-		case limit.Canceled:
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			cause := orError(c.ending, context.Cause(c.context()))
-			return nil, &failure{reason: c.contextReason(cause), err: cause}
-		case limit.Closed:
-			return nil, &failure{reason: ReasonDraining, err: ErrDraining}
-		default:
-			return nil, c.overflow(r)
+		if r.Outcome != limit.Granted {
+			f := c.refusal(r)
+			if reason := limitRefusal(r.Outcome, f.reason); reason != "" {
+				c.up.meter.LimitRejected(c.context(), reason)
+			}
+			return nil, f
 		}
+		c.slot = p.slots
 		if r.Would != limit.Granted {
 			c.wouldHave("limit: " + r.Would.String())
 		}
@@ -53,6 +48,35 @@ func (c *call) waitForSlot(p *limitPolicy) limit.Result {
 	ctx, done := c.waiting()
 	defer done()
 	return p.slots.Acquire(ctx, c.queueWait(p.wait))
+}
+
+// refusal is why a call has no slot.
+func (c *call) refusal(r limit.Result) *failure {
+	switch r.Outcome {
+	case limit.Canceled:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		cause := orError(c.ending, context.Cause(c.context()))
+		return &failure{reason: c.contextReason(cause), err: cause}
+	case limit.Closed:
+		return &failure{reason: ReasonDraining, err: ErrDraining}
+	}
+	return c.overflow(r)
+}
+
+// limitRefusal is the refusal in the words of sortie.limit.rejected; "" if it was the caller who left.
+func limitRefusal(o limit.Outcome, r Reason) string {
+	switch {
+	case r == ReasonDeadline:
+		return "deadline"
+	case r == ReasonDraining:
+		return "draining"
+	case o == limit.Full:
+		return "full"
+	case o == limit.TimedOut:
+		return "wait"
+	}
+	return ""
 }
 
 func orError(err, def error) error {

@@ -20,16 +20,28 @@ func withRetry(p *retryPolicy, next sender) sender {
 			return nil, &failure{reason: ReasonRequestBody, err: err}
 		}
 		var last *kept
+		why := "" // of the retry that runs, for metrics; "" for a first attempt or a move
 		for {
+			before := len(c.attempts)
 			resp, err := next(c)
-			if err == nil && !slices.Contains(p.statuses, resp.StatusCode) {
+			good := err == nil && !slices.Contains(p.statuses, resp.StatusCode)
+			if why != "" && len(c.attempts) > before {
+				c.up.meter.Retried(c.context(), why, retryOutcome(good))
+			}
+			if good {
 				return resp, nil
 			}
 			f, _ := err.(*failure)
 			s := p.decide(c, resp, f)
 			if !s.again {
 				c.stopped = s.why
+				if s.why != "" {
+					c.up.meter.RetrySuppressed(c.context(), string(s.why))
+				}
 				return c.settleFor(last, resp, f)
+			}
+			if why = retryReason(f); s.move {
+				why = ""
 			}
 			c.nextIs(s)
 			if resp != nil {

@@ -77,6 +77,7 @@ func withResign(up *upstream, next sender) sender {
 		rejected := keep(resp, c.answer)
 		c.answer.over()
 		resp, err = next(c)
+		c.up.meter.Retried(c.context(), "credential", retryOutcome(err == nil && resp.StatusCode < 400))
 		f, _ := err.(*failure)
 		return c.settleFor(rejected, resp, f)
 	}

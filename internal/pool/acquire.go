@@ -182,7 +182,7 @@ func (s *send) wakeLocked(c *conn, no *refusal) {
 
 // acquired tells the listener that s has c.
 func (p *Pool) acquired(c *conn, s *send, now time.Time) {
-	if p.events == nil {
+	if !p.events.wants(EventAcquired) {
 		return
 	}
 	p.mu.Lock()

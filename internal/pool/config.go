@@ -62,6 +62,10 @@ type Config struct {
 	// OnEvent is told what happened: in order, never concurrently, outside every lock. It runs on whatever goroutine
 	// caused the event, so it should return soon; it may call the pool, but for Drain and Close. Nil costs nothing.
 	OnEvent func(Event)
+
+	// ConnEvents leaves out what happens to requests: OnEvent is told of connections only, and a request over a connection
+	// that is open costs nothing.
+	ConnEvents bool
 }
 
 // Defaults returns a Config that holds every default and nothing else.

@@ -45,7 +45,7 @@ type Pool struct {
 // New returns the pool of one endpoint, a member of g. It never fails: the Config has been validated by the client.
 func (g *Group) New(cfg Config) *Pool {
 	cfg = cfg.WithDefaults()
-	return g.newPool(cfg, cfg.Transport, newEventQueue(cfg.OnEvent))
+	return g.newPool(cfg, cfg.Transport, newEventQueue(cfg.OnEvent, cfg.ConnEvents))
 }
 
 func (g *Group) newPool(cfg Config, t *Transport, events *eventQueue) *Pool {

@@ -10,7 +10,8 @@ const (
 // An eventQueue takes events under the pool's lock and delivers them outside it: in order, one at a time, on the goroutines
 // that cause them. A nil queue is one that nobody listens to.
 type eventQueue struct {
-	listener func(Event)
+	listener  func(Event)
+	connsOnly bool
 
 	mu         sync.Mutex // a leaf
 	seq        uint64
@@ -20,16 +21,21 @@ type eventQueue struct {
 	lost       uint64
 }
 
-func newEventQueue(listener func(Event)) *eventQueue {
+func newEventQueue(listener func(Event), connsOnly bool) *eventQueue {
 	if listener == nil {
 		return nil
 	}
-	return &eventQueue{listener: listener}
+	return &eventQueue{listener: listener, connsOnly: connsOnly}
+}
+
+// wants reports whether the listener is told of events of this kind.
+func (q *eventQueue) wants(k EventKind) bool {
+	return q != nil && !(q.connsOnly && (k == EventAcquired || k == EventResent || k == EventWaitEnded))
 }
 
 // add appends an event. Somebody must call deliver afterwards.
 func (q *eventQueue) add(e Event) {
-	if q == nil {
+	if !q.wants(e.Kind) {
 		return
 	}
 	q.mu.Lock()
