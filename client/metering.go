@@ -40,7 +40,7 @@ func (c *call) measured() {
 	c.mu.Lock()
 	rec := metrics.Call{
 		Method: methodOf(c.req), Template: template(c.context()), Error: errorType(c.reason, int(c.status)), Status: int(c.status),
-		Duration: c.endedAt, Attempts: len(c.attempts), Phases: c.watch.account.phases(),
+		Start: c.start, Duration: c.endedAt, Attempts: len(c.attempts), Phases: c.watch.account.phases(),
 	}
 	if m.call.Recorded() {
 		rec.Records = c.recordsLocked()
@@ -96,7 +96,7 @@ func (a *attempt) measured() {
 	c.mu.Lock()
 	info := a.info()
 	rec := metrics.Attempt{
-		Duration: a.last - a.start, Status: int(a.status), Error: errorType(a.reason, int(a.status)), Proto: info.Proto,
+		Start: c.start.Add(a.start), Duration: a.last - a.start, Status: int(a.status), Error: errorType(a.reason, int(a.status)), Proto: info.Proto,
 		Conn: info.Conn, Reused: info.Reused, Waited: waitedForDial(info), Peer: info.Remote.Addr(),
 		Phases: a.account().phases(), Sent: a.bodySent(), Received: -1,
 	}

@@ -69,6 +69,17 @@ func better(worse *leg, l leg) (chosen leg, other *leg) {
 	return l, worse
 }
 
+// outcomeOf is how the second attempt went, in the words of sortie.hedge.attempts.
+func (r *hedgeRace) outcomeOf(second *attempt, chosen leg, beaten *leg) string {
+	switch {
+	case chosen.a != second && (beaten == nil || r.acceptable(*beaten)):
+		return "lost"
+	case chosen.a == second && r.acceptable(chosen):
+		return "won"
+	}
+	return "failed"
+}
+
 // win makes a leg's outcome the stage's.
 func (r *hedgeRace) win(l leg, beaten *leg, first, second *attempt, running int) (*http.Response, error) {
 	c := r.call
@@ -81,6 +92,9 @@ func (r *hedgeRace) win(l leg, beaten *leg, first, second *attempt, running int)
 		beaten.discard()
 	}
 	c.hedged, c.hedgeWon = second != nil, l.a == second && l.err == nil
+	if second != nil {
+		c.up.meter.Hedged(c.context(), r.outcomeOf(second, l, beaten))
+	}
 	c.settle(l.a)
 	if l.err == nil {
 		c.answer = l.a
