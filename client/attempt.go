@@ -153,9 +153,9 @@ func (a *attempt) ownHeader() {
 }
 
 // neverSent reports that the server certainly has not acted on the request: no byte of it has left, or HTTP/2 says that it
-// was not processed.
+// was not processed. One that still runs beside another may have been sent.
 func (a *attempt) neverSent() bool {
-	return !a.handed || a.info().NeverSent || a.reason == ReasonStreamRefused
+	return !a.beside && (!a.handed || a.info().NeverSent || a.reason == ReasonStreamRefused)
 }
 
 // fails ends the attempt and returns the failure that goes up the pipeline.

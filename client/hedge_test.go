@@ -3,8 +3,11 @@ package client_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,4 +258,39 @@ func TestAPanicBesideAnotherAttemptReachesTheCaller(t *testing.T) {
 		}()
 		c.Do(newRequest(t, t.Context(), "GET", up, nil))
 	})
+}
+
+// Real goroutines on real sockets: the race detector sees whatever a call and the loser of its hedge still share.
+func TestHedgesRaceWithTheEndsOfTheirCalls(t *testing.T) {
+	var reports atomic.Int64
+	answer := func(*http.Request) sortietest.Step { return sortietest.OK("hello").After(rand.N(4 * time.Millisecond)) }
+	first, second := &sortietest.Upstream{Respond: answer}, &sortietest.Upstream{Respond: answer}
+	first.Start(t)
+	second.Start(t)
+	c := newClient(t, client.Config{
+		OnCall: func(r client.Report) { reports.Add(int64(len(r.Attempts))) },
+		Upstreams: []client.Upstream{{Name: "up", Hosts: []string{"up.example"}, External: []string{first.URL(), second.URL()}, Policy: client.Policy{
+			Hedge: &client.Hedge{Delay: time.Millisecond, ExtraLoad: 1}, Budget: client.Budget{Percent: 100}, Balance: &client.Balance{},
+			Breaker: &client.Breaker{}, Retry: &client.Retry{},
+		}}},
+	})
+	var calls sync.WaitGroup
+	for range 8 {
+		calls.Go(func() {
+			for range 100 {
+				ctx, cancel := context.WithCancel(t.Context())
+				req := newRequest(t, ctx, http.MethodPut, up, strings.NewReader("body"))
+				if resp, err := c.Do(req); err != nil {
+					t.Error(err)
+				} else {
+					readAll(t, resp)
+				}
+				cancel()
+			}
+		})
+	}
+	calls.Wait()
+	if n := reports.Load(); n <= 800 {
+		t.Errorf("%d attempts in 800 calls: nothing was hedged", n)
+	}
 }
