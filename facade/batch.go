@@ -177,7 +177,8 @@ func (b *Batch[K, V]) collect(r *run, st *batchState[K, V], fx *effects) (*load[
 	ctx, cancel := context.WithCancelCause(r.soft)
 	l.cancel = cancel
 	p := &l.part
-	p.Context, p.run, p.body, p.kind, p.name, p.ordinal, p.phase = ctx, r, l, kindLoad, b.Name, st.calls, phaseOpen
+	p.run, p.body, p.kind, p.name, p.phase = r, l, kindLoad, b.Name, phaseOpen
+	p.terms = &terms{ordinal: st.calls, ctx: ctx}
 	l.timer = time.AfterFunc(b.window(), l.timeUp)
 	st.open = l
 	r.windows = append(r.windows, l)

@@ -26,23 +26,26 @@ func Each[In, Out any](
 	if text != "" {
 		return enter(s, f, nil, text)
 	}
-	f.part.key = model.part.key
+	if key := model.part.key(); key != nil {
+		f.part.own().key = key
+	}
 	elems := make([]Future[Out], len(in))
+	each := make([]terms, len(in))
 	parts := make([]*part, len(in))
 	for i, v := range in {
 		e := &elems[i]
 		parts[i] = &e.part
 		e.fn = func(ctx context.Context) (Out, error) { return fn(ctx, v) }
 		e.opt = model.opt
-		e.part.body, e.part.name, e.part.index, e.part.group = e, name, i, &f.part
-		e.part.optional, e.part.timeout, e.part.limit = model.part.optional, model.part.timeout, model.part.limit
+		each[i] = terms{group: &f.part, index: i, timeout: model.part.timeout(), limit: model.part.limit()}
+		e.part.body, e.part.name, e.part.optional, e.part.terms = e, name, model.part.optional, &each[i]
 	}
-	f.elems = func(into *[]Out) {
+	f.fn = func(context.Context) ([]Out, error) {
 		out := make([]Out, len(elems))
 		for i := range elems {
 			out[i] = elems[i].value
 		}
-		*into = out
+		return out, nil
 	}
 	return enter(s, f, parts, "")
 }

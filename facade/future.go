@@ -10,10 +10,9 @@ import (
 // Future is the value that a part will have. It comes from [Go] or [Each] and is safe for concurrent use.
 type Future[T any] struct {
 	part  part
-	fn    func(context.Context) (T, error)
+	fn    func(context.Context) (T, error) // of an Each: gathers the elements' values
 	opt   *Part[T]
 	value T
-	elems func(into *T) // of an Each: copies the elements' values
 }
 
 // Go declares a part of the run and starts it, or queues it if no permit is free. Its context carries the values of the
@@ -37,7 +36,10 @@ func (f *Future[T]) configure(name string, opt []Part[T]) string {
 	if len(opt) > 0 {
 		o := opt[0]
 		f.opt = &o
-		p.optional, p.timeout, p.key, p.limit = o.Optional, o.Timeout, o.Key, o.Limit
+		p.optional = o.Optional
+		if o.Timeout != 0 || o.Key != nil || o.Limit != nil {
+			p.terms = &terms{key: o.Key, timeout: o.Timeout, limit: o.Limit}
+		}
 	}
 	switch {
 	case name == "":
@@ -99,7 +101,10 @@ func (f *Future[T]) Get(ctx context.Context) (T, error) {
 			return zero, err
 		}
 	}
-	return f.value, f.part.outcome
+	if err := f.part.outcome; err != nil {
+		return f.value, err
+	}
+	return f.value, nil
 }
 
 // State tells how the part ended, without waiting: [StatePending] if it has not.
@@ -186,8 +191,8 @@ func (f *Future[T]) useFallback() {
 }
 
 func (f *Future[T]) gather() {
-	if f.elems != nil {
-		f.elems(&f.value)
+	if f.fn != nil {
+		f.value, _ = f.fn(&f.part)
 	}
 }
 

@@ -50,7 +50,7 @@ func (l *load[K, V]) timeUp() {
 
 func (l *load[K, V]) launch() {
 	l.shut()
-	l.part.keys = len(l.keys)
+	l.part.tell().keys = len(l.keys)
 	l.part.run.enqueue(&l.part)
 }
 

@@ -30,15 +30,16 @@ func (r *run) settle(p *part, s State, err *Error, fx *effects) {
 	for p.waiters.head != nil {
 		r.wake(p.waiters.head, fx)
 	}
-	r.tell(p, fx)
-	if p.group != nil {
+	r.publish(p, fx)
+	if p.group() != nil {
 		r.settleGroup(p, fx)
 	}
 }
 
 // settleGroup is told that an element has its outcome.
 func (r *run) settleGroup(element *part, fx *effects) {
-	g, sum := element.group, element.group.sum
+	g := element.group()
+	sum := g.terms.sum
 	sum.left--
 	if element.state != StateOK {
 		sum.bad++
@@ -80,8 +81,8 @@ func doom(p *part) {
 			doom(w.who)
 		}
 	}
-	if p.group != nil {
-		doom(p.group)
+	if g := p.group(); g != nil {
+		doom(g)
 	}
 }
 
@@ -114,13 +115,13 @@ func (r *run) lapse(p *part, e *Error, fx *effects) {
 		r.fail(p, e, fx)
 	case p.body.rescuable():
 		r.giveUp(p, fx)
-		p.err, p.fell = e, fx.at(r)
+		p.err, p.tell().fell = e, fx.at(r)
 		p.fallingBack, p.rescuing = true, true
 		r.count(p)
 		r.active++
 		fx.more().rescues = append(fx.more().rescues, rescue{p, e})
 	default:
-		p.fell = fx.at(r)
+		p.tell().fell = fx.at(r)
 		p.body.useFallback()
 		r.settle(p, StateFallback, e, fx)
 	}

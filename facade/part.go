@@ -111,28 +111,16 @@ type body interface {
 }
 
 // part is the untyped half of a Future and, at the same time, the context given to its function: context.WithValue would
-// cost two more allocations. A page has many parts, so what few of them need is behind a pointer.
+// cost two more allocations. A page has many parts, and what it costs goes by their size: hence what few of them need is
+// behind two pointers.
 type part struct {
-	context.Context // what it ends by: the run's, or one of its own if it has a Timeout
-
 	// Set when the part is declared.
 	run      *run
 	body     body
 	name     string
-	key      any
-	index    int   // in its group
-	ordinal  int   // among parts of one name: 0, then 2, 3, …
-	group    *part // of an element
-	sum      *tally
-	timeout  time.Duration
-	limit    *Limit
+	terms    *terms // nil for a part that is nothing special
 	kind     partKind
 	optional bool
-
-	settled atomic.Bool            // set last: state, outcome and the value may be read without the lock
-	fate    atomic.Uint32          // whether its function is called: decided once
-	spare   atomic.Pointer[waiter] // kept for the next Get
-	alarm   *alarm                 // used by the part's goroutine only
 
 	// Below: guarded by run.mu.
 	state       State
@@ -145,23 +133,94 @@ type part struct {
 	gate        bool // it holds a place in its limit
 	busy        bool // it is counted in run.busy
 
-	err       *Error // what the report says
-	outcome   error  // what Get says
-	place     *place // where it waits for its limit
-	parked    int    // goroutines of it that wait in Get
-	waiters   waiterList
-	next      *part // in the run's line of parts to start
-	mark      int   // of the last search that came by
-	namesakes int   // later parts of the same name
-	keys      int   // of a load: how many it asked for
+	mark    uint32        // of the last search that came by
+	settled atomic.Bool   // set last: state, outcome and the value may be read without the lock
+	fate    atomic.Uint32 // whether its function is called: decided once; needs no lock
 
-	// Times since the start of the run.
-	declared, started, fell, ended time.Duration
-	parkedAt, parkedFor            time.Duration
+	err     *Error // what the report says
+	outcome *Error // what Get says
+	waiters waiterList
+	next    *part  // in the run's line of parts to start
+	story   *story // nil if there is nothing to tell
 
-	waits []Wait
-	notes []slog.Attr
+	declared, started, ended time.Duration // since the start of the run
 }
+
+// terms are what a part was declared with beyond a name and a function. They are not changed once the run has the part.
+type terms struct {
+	key     any
+	timeout time.Duration
+	limit   *Limit
+	ordinal int    // among parts of one name: 0, then 2, 3, …
+	group   *part  // of an element
+	index   int    // in its group
+	sum     *tally // of a group: guarded by run.mu
+
+	// What the part's context ends by, if not with the run's parts. Used by the part's goroutine and those it gave the
+	// context to.
+	ctx   context.Context
+	alarm *time.Timer        // gives the part up at its Timeout
+	stop  context.CancelFunc // frees ctx
+}
+
+// story is what happened to a part besides its outcome. Guarded by run.mu.
+type story struct {
+	parked              int // goroutines of it that wait in Get
+	parkedAt, parkedFor time.Duration
+	waits               []Wait
+	notes               []slog.Attr
+	fell                time.Duration          // when the fallback began
+	place               *place                 // where it waits for its limit
+	namesakes           int                    // later parts of the same name
+	keys                int                    // of a load: how many it asked for
+	spare               atomic.Pointer[waiter] // kept for the next Get; needs no lock
+}
+
+// own returns the part's terms, to be set while it is declared.
+func (p *part) own() *terms {
+	if p.terms == nil {
+		p.terms = &terms{}
+	}
+	return p.terms
+}
+
+func (p *part) key() any {
+	if p.terms == nil {
+		return nil
+	}
+	return p.terms.key
+}
+
+func (p *part) timeout() time.Duration {
+	if p.terms == nil {
+		return 0
+	}
+	return p.terms.timeout
+}
+
+func (p *part) limit() *Limit {
+	if p.terms == nil {
+		return nil
+	}
+	return p.terms.limit
+}
+
+func (p *part) group() *part {
+	if p.terms == nil {
+		return nil
+	}
+	return p.terms.group
+}
+
+// tell returns the part's story, to be added to.
+func (p *part) tell() *story {
+	if p.story == nil {
+		p.story = &story{}
+	}
+	return p.story
+}
+
+func (p *part) parked() bool { return p.story != nil && p.story.parked > 0 }
 
 // tally is what a group knows of its elements. Guarded by run.mu.
 type tally struct {
@@ -172,46 +231,53 @@ type tally struct {
 	lost     bool  // one has no value
 }
 
-// alarm ends a part by its own Timeout.
-type alarm struct {
-	timer *time.Timer        // gives the part up
-	stop  context.CancelFunc // frees its context
+// ends returns what the part's context ends by.
+func (p *part) ends() context.Context {
+	switch {
+	case p.kind == kindRoot:
+		return &p.run.hard
+	case p.terms != nil && p.terms.ctx != nil:
+		return p.terms.ctx
+	}
+	return p.run.soft
 }
+
+func (p *part) Deadline() (time.Time, bool) { return p.ends().Deadline() }
+func (p *part) Done() <-chan struct{}       { return p.ends().Done() }
+func (p *part) Err() error                  { return p.ends().Err() }
 
 // Value returns the part itself for the facade's own key.
 func (p *part) Value(key any) any {
 	if key == (nodeKey{}) {
 		return p
 	}
-	return p.Context.Value(key)
+	return p.ends().Value(key)
 }
 
 // String keeps the fmt package from reading the fields of a context that is printed.
 func (p *part) String() string { return "facade part " + strconv.Quote(p.name) }
 
-// arm gives the part's context its end. Called on the part's goroutine, before its function.
+// arm gives a part with a Timeout a context of its own. Called on the part's goroutine, before its function.
 func (p *part) arm() {
-	r := p.run
-	p.Context = r.soft
-	if p.timeout == 0 {
+	limit := p.timeout()
+	if limit == 0 {
 		return
 	}
-	limit := &limitError{whose: "part's", limit: p.timeout}
-	end := r.start.Add(p.started + p.timeout)
-	p.alarm = &alarm{}
-	p.Context, p.alarm.stop = context.WithDeadlineCause(r.soft, end, limit)
-	p.alarm.timer = time.AfterFunc(time.Until(end), p.overdue)
+	r, t := p.run, p.terms
+	end := r.start.Add(p.started + limit)
+	t.ctx, t.stop = context.WithDeadlineCause(r.soft, end, &limitError{whose: "part's", limit: limit})
+	t.alarm = time.AfterFunc(time.Until(end), p.overdue)
 }
 
 // disarm is called when the function has returned. The context of a part that succeeded goes on to the run's end, as it
 // does without a Timeout: its value may still depend on it.
 func (p *part) disarm(err error) {
-	if p.alarm == nil {
+	if p.timeout() == 0 {
 		return
 	}
-	p.alarm.timer.Stop()
+	p.terms.alarm.Stop()
 	if err != nil {
-		p.alarm.stop()
+		p.terms.stop()
 	}
 }
 
@@ -221,7 +287,7 @@ func (p *part) overdue() {
 	r.mu.Lock()
 	fx := r.join()
 	if p.phase == phaseRunning {
-		e := &Error{Run: r.name, Part: p.label(), Kind: TimedOut, Err: overLimit("part's", p.timeout, nil)}
+		e := &Error{Run: r.name, Part: p.label(), Kind: TimedOut, Err: overLimit("part's", p.timeout(), nil)}
 		r.lapse(p, e, &fx)
 	}
 	r.unlock(&fx)
@@ -230,24 +296,27 @@ func (p *part) overdue() {
 // failure makes an Error of what p's function returned.
 func (p *part) failure(err error) *Error {
 	e := &Error{Run: p.run.name, Part: p.label(), Kind: kindOf(err), Err: err}
-	if e.Kind == TimedOut && p.timeout > 0 && errors.Is(p.Err(), context.DeadlineExceeded) {
-		e.Err = overLimit("part's", p.timeout, err)
+	if e.Kind == TimedOut && p.timeout() > 0 && errors.Is(p.Err(), context.DeadlineExceeded) {
+		e.Err = overLimit("part's", p.timeout(), err)
 	}
 	return e
 }
 
 // label is the part's name in reports and errors, different from that of all other parts of the run.
 func (p *part) label() string {
+	t := p.terms
 	switch {
-	case p.group != nil:
-		return p.group.label() + "[" + strconv.Itoa(p.index) + "]"
+	case t == nil:
+		return p.name
+	case t.group != nil:
+		return t.group.label() + "[" + strconv.Itoa(t.index) + "]"
 	case p.kind == kindLoad:
-		return p.name + "/" + strconv.Itoa(p.ordinal)
-	case p.ordinal > 0:
-		return p.name + "#" + strconv.Itoa(p.ordinal)
+		return p.name + "/" + strconv.Itoa(t.ordinal)
+	case t.ordinal > 0:
+		return p.name + "#" + strconv.Itoa(t.ordinal)
 	}
 	return p.name
 }
 
 // named reports whether the part's name was given to Go or Each, and so has to be unique.
-func (p *part) named() bool { return p.kind <= kindGroup && p.group == nil }
+func (p *part) named() bool { return p.kind <= kindGroup && p.group() == nil }

@@ -130,28 +130,37 @@ func (r *run) annotate(p *part, attrs []slog.Attr, shared bool) {
 		return
 	}
 	p.shared = p.shared || shared
-	p.notes = append(p.notes, attrs[:min(len(attrs), maxNotes-len(p.notes))]...)
+	s := p.tell()
+	s.notes = append(s.notes, attrs[:min(len(attrs), maxNotes-len(s.notes))]...)
 }
+
+// rootWaits is how many waits of the run's function there is room for at once: of eight parts that take their time, three
+// on average are the slowest so far.
+const rootWaits = 4
 
 // note keeps a wait, if it took any time.
 func (p *part) note(w Wait) {
-	if w.To == w.From || len(p.waits) >= maxWaits {
+	if w.To == w.From {
 		return
 	}
-	if p.waits == nil && p.kind == kindRoot { // which waits for most parts, where a part waits for one or two
-		p.waits = make([]Wait, 0, len(p.run.first))
+	s := p.tell()
+	if len(s.waits) >= maxWaits {
+		return
 	}
-	p.waits = append(p.waits, w)
+	if s.waits == nil && p.kind == kindRoot { // which waits for several parts, where a part waits for one or two
+		s.waits = make([]Wait, 0, rootWaits)
+	}
+	s.waits = append(s.waits, w)
 }
 
-// tell passes the outcome of a part on to those who want to know at once.
-func (r *run) tell(p *part, fx *effects) {
+// publish passes the outcome of a part on to those who want to know at once.
+func (r *run) publish(p *part, fx *effects) {
 	if r.onPart != nil || r.stream != nil {
-		r.tellMore(p, fx)
+		r.publishTo(p, fx)
 	}
 }
 
-func (r *run) tellMore(p *part, fx *effects) {
+func (r *run) publishTo(p *part, fx *effects) {
 	if r.onPart != nil {
 		fx.more().reports = append(fx.more().reports, p.report())
 	}
@@ -173,20 +182,26 @@ func (p *part) fill(rep *PartReport) {
 	rep.Started = p.started
 	rep.Queued = p.started - p.declared
 	rep.Took = p.ended - p.started
-	rep.Parked = p.parkedFor
-	rep.Waits = slices.Clip(p.waits)
 	rep.Shared = p.shared
-	rep.Batch = p.keys
-	rep.Notes = slices.Clip(p.notes)
 	if p.kind == kindGroup {
-		rep.Elements = p.sum.elements
+		rep.Elements = p.terms.sum.elements
+	}
+	if s := p.story; s != nil {
+		s.fill(rep)
 	}
 	if p.state == StateFallback && p.kind == kindPart {
-		rep.Fallback = p.ended - p.fell
+		rep.Fallback = p.ended - p.story.fell
 	}
 	if p.err != nil {
 		rep.Err = p.err
 	}
+}
+
+func (s *story) fill(rep *PartReport) {
+	rep.Parked = s.parkedFor
+	rep.Waits = slices.Clip(s.waits)
+	rep.Batch = s.keys
+	rep.Notes = slices.Clip(s.notes)
 }
 
 // report closes the run's books. What a straggler still runs at counts up to this moment.
@@ -194,7 +209,7 @@ func (r *run) report() *Report {
 	now := r.now()
 	rep := &Report{
 		Name: r.name, Start: r.start, Took: now, Limit: r.partsEnd, Complete: r.failure == nil,
-		Parts: make([]PartReport, 0, min(len(r.all), 2*listed)), Waits: r.root.waits, Notes: r.root.notes,
+		Parts: make([]PartReport, 0, min(len(r.all), 2*listed)), Waits: r.rootStory.waits, Notes: r.rootStory.notes,
 	}
 	if r.failure != nil {
 		rep.Err = r.failure
@@ -216,7 +231,7 @@ func (r *run) report() *Report {
 			continue
 		}
 		if p.kind == kindGroup {
-			list = lister{group: len(rep.Parts), bad: listed, good: max(listed-p.sum.bad, 0)}
+			list = lister{group: len(rep.Parts), bad: listed, good: max(listed-p.terms.sum.bad, 0)}
 		}
 		rep.Parts = append(rep.Parts, PartReport{Late: late})
 		p.fill(&rep.Parts[len(rep.Parts)-1])
@@ -229,7 +244,7 @@ type lister struct{ group, good, bad int }
 
 func (l *lister) wants(p *part) bool {
 	room := &l.bad
-	if p.group == nil {
+	if p.group() == nil {
 		return true
 	}
 	if p.state == StateOK {

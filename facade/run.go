@@ -24,14 +24,15 @@ type run struct {
 	partsEnd, end time.Duration // after start
 	grace         time.Duration
 
-	outer  any                     // the node in which the run was begun, if any
-	hard   fnContext               // of fn: until end
-	cancel context.CancelCauseFunc // ends hard, and with it soft
-	soft   context.Context         // of the parts: until partsEnd
-	free   context.CancelFunc      // of soft
-	limit  *limitError             // the cause when they end by time
-	root   part                    // stands for fn
-	stream *stream                 // of Stream
+	outer     any                     // the node in which the run was begun, if any
+	hard      fnContext               // of fn: until end
+	cancel    context.CancelCauseFunc // ends hard, and with it soft
+	soft      context.Context         // of the parts: until partsEnd
+	free      context.CancelFunc      // of soft
+	limit     *limitError             // the cause when they end by time
+	root      part                    // stands for fn
+	rootStory story
+	stream    *stream // of Stream
 
 	ready partStack // have their permit, need a goroutine
 
@@ -52,7 +53,7 @@ type run struct {
 	resuming waiterList
 	windows  []window // of batches that collect keys
 	batches  map[any]any
-	searches int
+	searches uint32
 }
 
 // begin starts the clock. A run whose options or context forbid it has failed already.
@@ -78,7 +79,7 @@ func begin(ctx context.Context, o *Options) *Scope {
 	inner, cancel := context.WithCancelCause(ctx)
 	r.hard, r.cancel = fnContext{inner, r}, cancel
 	r.soft, r.free = context.WithDeadlineCause(inner, r.start.Add(r.partsEnd), r.limit)
-	r.root.Context, r.root.run, r.root.kind, r.root.name = &r.hard, r, kindRoot, o.Name
+	r.root.run, r.root.kind, r.root.name, r.root.story = r, kindRoot, o.Name, &r.rootStory
 	r.root.phase, r.root.busy, r.busy = phaseRunning, true, 1
 	r.mu.Lock()
 	r.timer = time.AfterFunc(r.partsEnd, r.expire)
@@ -151,7 +152,7 @@ func (r *run) find(id ident) *part {
 		return r.names[id]
 	}
 	for _, p := range r.all {
-		if p.name == id.name && p.named() && (id.key == nil || p.key == id.key) {
+		if p.name == id.name && p.named() && (id.key == nil || p.key() == id.key) {
 			return p
 		}
 	}
@@ -180,8 +181,8 @@ func (r *run) index(p *part) {
 	if _, ok := r.names[ident{p.name, nil}]; !ok {
 		r.names[ident{p.name, nil}] = p
 	}
-	if p.key != nil {
-		r.names[ident{p.name, p.key}] = p
+	if key := p.key(); key != nil {
+		r.names[ident{p.name, key}] = p
 	}
 }
 
@@ -208,7 +209,7 @@ func (r *run) declare(p *part, elements []*part) (twin *part, refused *Error) {
 	r.add(p, &fx)
 	if p.kind == kindGroup { // has no function, and goes by its elements
 		p.phase, p.started = phaseReturned, p.declared
-		p.sum = &tally{elements: len(elements), left: len(elements)}
+		p.own().sum = &tally{elements: len(elements), left: len(elements)}
 	}
 	for _, e := range elements {
 		r.add(e, &fx)
@@ -236,14 +237,15 @@ func (r *run) begin(p *part, fx *effects) {
 // admit looks for an equal part and for reasons to refuse p.
 func (r *run) admit(p *part, elements int) (twin *part, refused *Error) {
 	if namesake := r.find(ident{p.name, nil}); namesake != nil {
-		if namesake.key == nil || p.key == nil {
+		if namesake.key() == nil || p.key() == nil {
 			return nil, usage(r.name, p.name, "the name is used twice, without a Key")
 		}
-		if twin := r.find(ident{p.name, p.key}); twin != nil {
+		if twin := r.find(ident{p.name, p.key()}); twin != nil {
 			return twin, nil
 		}
-		namesake.namesakes++
-		p.ordinal = namesake.namesakes + 1
+		s := namesake.tell()
+		s.namesakes++
+		p.own().ordinal = s.namesakes + 1
 	}
 	if len(r.all)+1+elements > maxParts {
 		return nil, usage(r.name, p.name, tooMany)

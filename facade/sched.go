@@ -133,9 +133,10 @@ func (r *run) leave() {
 // enqueue puts a part in line: for its limit, then for a permit.
 func (r *run) enqueue(p *part) {
 	r.queued++
-	if p.limit != nil {
-		p.place = &place{of: p}
-		if !p.limit.take(p.place, false) {
+	if l := p.limit(); l != nil {
+		at := &place{of: p}
+		p.tell().place = at
+		if !l.take(at, false) {
 			p.phase = phaseGated
 			return
 		}
@@ -155,7 +156,7 @@ func (p *part) granted() {
 		p.phase = phaseQueued
 		r.starting.push(p)
 	} else { // it left while the grant was on its way
-		fx.more().gates = append(fx.more().gates, p.limit)
+		fx.more().gates = append(fx.more().gates, p.limit())
 	}
 	r.unlock(&fx)
 }
@@ -210,7 +211,7 @@ func (r *run) dismiss(p *part) {
 
 // count keeps run.busy true: it counts p while p can make others happen.
 func (r *run) count(p *part) {
-	live := (p.phase == phaseRunning || p.fallingBack) && p.parked == 0
+	live := (p.phase == phaseRunning || p.fallingBack) && !p.parked()
 	if live == p.busy {
 		return
 	}
@@ -230,7 +231,7 @@ func (r *run) rest(p *part, fx *effects) {
 	}
 	if p.gate {
 		p.gate = false
-		fx.more().gates = append(fx.more().gates, p.limit)
+		fx.more().gates = append(fx.more().gates, p.limit())
 	}
 }
 
@@ -247,7 +248,7 @@ func (r *run) giveUp(p *part, fx *effects) {
 	case phaseGated:
 		r.queued--
 		p.phase = phaseReturned
-		p.limit.drop(p.place) // if it was let in at this moment, granted gives the place back
+		p.limit().drop(p.story.place) // if it was let in at this moment, granted gives the place back
 		p.started = fx.at(r)
 	case phaseQueued:
 		r.queued--

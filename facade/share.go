@@ -55,7 +55,7 @@ type flight[T any] struct {
 
 // join waits for p's call, and begins it if nobody has.
 func (s *Share[T]) join(p *part, fn func(context.Context) (T, error)) (T, error) {
-	key := shareKey{s.Partition(p), p.name, p.key}
+	key := shareKey{s.Partition(p), p.name, p.key()}
 	if p.Err() != nil {
 		var zero T
 		return zero, causeOf(p)

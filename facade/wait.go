@@ -40,7 +40,7 @@ func (p *part) wait(ctx context.Context) error {
 		err = r.unpark(ctx, w)
 	}
 	if who != nil && !w.left {
-		who.spare.Store(w)
+		who.story.spare.Store(w)
 	}
 	return err
 }
@@ -80,7 +80,7 @@ func (r *run) park(who, on *part) (*waiter, error) {
 			r.fail(who, e, &fx)
 			return nil, e
 		}
-		w = who.spare.Swap(nil)
+		w = who.tell().spare.Swap(nil)
 	}
 	if w == nil {
 		w = &waiter{ch: make(chan struct{}, 1)}
@@ -88,9 +88,9 @@ func (r *run) park(who, on *part) (*waiter, error) {
 	*w = waiter{ch: w.ch, on: on, who: who, from: fx.at(r)}
 	on.waiters.push(w)
 	if who != nil {
-		who.parked++
-		if who.parked == 1 {
-			who.parkedAt = w.from
+		who.story.parked++
+		if who.story.parked == 1 {
+			who.story.parkedAt = w.from
 			r.rest(who, &fx)
 			r.count(who)
 		}
@@ -107,18 +107,18 @@ func (r *run) wake(w *waiter, fx *effects) {
 		return
 	}
 	who.note(Wait{Part: w.on.label(), From: w.from, To: fx.at(r)})
-	who.parked--
-	if who.parked > 0 || who.phase != phaseRunning || who.kind == kindRoot {
+	who.story.parked--
+	if who.parked() || who.phase != phaseRunning || who.kind == kindRoot {
 		r.resumed(who, fx)
 		fx.wake(w)
 		return
 	}
 	r.resumed(who, fx)
-	if who.limit != nil && !w.join(who.limit) {
+	if l := who.limit(); l != nil && !w.join(l) {
 		w.atGate = true
 		return
 	}
-	who.gate = who.limit != nil
+	who.gate = who.limit() != nil
 	r.readmit(w, fx)
 }
 
@@ -129,8 +129,8 @@ func (w *waiter) join(l *Limit) bool {
 }
 
 func (r *run) resumed(who *part, fx *effects) {
-	if who.parked == 0 {
-		who.parkedFor += fx.at(r) - who.parkedAt
+	if !who.parked() {
+		who.story.parkedFor += fx.at(r) - who.story.parkedAt
 	}
 	r.count(who)
 }
@@ -155,7 +155,7 @@ func (w *waiter) granted() {
 	var fx effects
 	r.mu.Lock()
 	if w.left || w.who.phase != phaseRunning {
-		fx.more().gates = append(fx.more().gates, w.who.limit)
+		fx.more().gates = append(fx.more().gates, w.who.limit())
 	} else {
 		w.who.gate = true
 	}
@@ -209,7 +209,7 @@ func (r *run) stepOut(w *waiter) bool {
 	case w.list != nil:
 		w.list.remove(w)
 	case w.atGate:
-		w.left = !w.who.limit.drop(w.place) // if let in at this moment, granted gives the place back
+		w.left = !w.who.limit().drop(w.place) // if let in at this moment, granted gives the place back
 		w.atGate = w.left
 	default:
 		return true
@@ -249,8 +249,8 @@ func (r *run) trail(from, to *part) []*part {
 			return append(t, to)
 		}
 	}
-	if to.group != nil {
-		if t := r.trail(from, to.group); t != nil {
+	if g := to.group(); g != nil {
+		if t := r.trail(from, g); t != nil {
 			return append(t, to)
 		}
 	}
