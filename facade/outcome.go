@@ -76,8 +76,8 @@ func (r *run) fail(p *part, e *Error, fx *effects) {
 // doom marks those who wait for p: they fail because of it.
 func doom(p *part) {
 	for w := p.waiters.head; w != nil; w = w.next {
-		if w.who != nil && !w.who.doomed {
-			w.who.doomed = true
+		if w.who != nil && !w.who.doomed() {
+			w.who.tell().doomed = true
 			doom(w.who)
 		}
 	}
@@ -101,7 +101,7 @@ func (r *run) settleLost(p *part, fx *effects) {
 	switch {
 	case r.failure == nil:
 		r.settle(p, StateUnused, nil, fx)
-	case p.fate.CompareAndSwap(fateOpen, fateNever) || p.doomed:
+	case p.fate.CompareAndSwap(fateOpen, fateNever) || p.doomed():
 		r.settle(p, StateSkipped, r.failure, fx)
 	default:
 		r.settle(p, StateCancelled, r.failure, fx)
@@ -264,8 +264,11 @@ func (r *run) blame(err error, fx *effects) {
 
 // await waits for the goroutines of the run, within its grace.
 func (r *run) await(idle chan struct{}) {
+	if idle == nil {
+		return
+	}
 	wait := min(r.grace, r.end-r.now())
-	if idle == nil || wait <= 0 {
+	if wait <= 0 {
 		return
 	}
 	t := time.NewTimer(wait)

@@ -127,13 +127,9 @@ type part struct {
 	phase       phase
 	fallingBack bool // its function is done with, its FallbackFunc is not
 	rescuing    bool // its FallbackFunc runs
-	doomed      bool // its failure follows from another's
-	shared      bool // its value comes from another run's call
 	permit      bool // it holds one of the run's permits
-	gate        bool // it holds a place in its limit
 	busy        bool // it is counted in run.busy
 
-	mark    uint32        // of the last search that came by
 	settled atomic.Bool   // set last: state, outcome and the value may be read without the lock
 	fate    atomic.Uint32 // whether its function is called: decided once; needs no lock
 
@@ -171,6 +167,10 @@ type story struct {
 	notes               []slog.Attr
 	fell                time.Duration          // when the fallback began
 	place               *place                 // where it waits for its limit
+	gate                bool                   // it holds a place in its limit
+	doomed              bool                   // its failure follows from another's
+	shared              bool                   // its value comes from another run's call
+	mark                uint32                 // of the last search for circles that came by
 	namesakes           int                    // later parts of the same name
 	keys                int                    // of a load: how many it asked for
 	spare               atomic.Pointer[waiter] // kept for the next Get; needs no lock
@@ -221,6 +221,7 @@ func (p *part) tell() *story {
 }
 
 func (p *part) parked() bool { return p.story != nil && p.story.parked > 0 }
+func (p *part) doomed() bool { return p.story != nil && p.story.doomed }
 
 // tally is what a group knows of its elements. Guarded by run.mu.
 type tally struct {

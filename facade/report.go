@@ -40,8 +40,12 @@ type Wait struct {
 
 // PartReport tells how one part went.
 type PartReport struct {
-	Name  string
-	State State
+	Name   string
+	State  State
+	Shared bool // the value comes from a call that another run began
+
+	// Late says that a function of the part still ran when Do returned: it does not heed its context.
+	Late bool
 
 	// Started is when the part got its permit, since the start of the run; Queued is how long it waited for that. For a
 	// part that never started, Started is when it was given up.
@@ -55,13 +59,9 @@ type PartReport struct {
 	// wait.
 	Waits []Wait
 
-	Shared   bool // the value comes from a call that another run began
-	Batch    int  // of a batch's call: how many keys it asked for
-	Elements int  // of Each: how many there are
-	Unlisted int  // of Each: how many of them are not in the report
-
-	// Late says that a function of the part still ran when Do returned: it does not heed its context.
-	Late bool
+	Batch    int // of a batch's call: how many keys it asked for
+	Elements int // of Each: how many there are
+	Unlisted int // of Each: how many of them are not in the report
 
 	Notes []slog.Attr // from Annotate
 
@@ -129,8 +129,8 @@ func (r *run) annotate(p *part, attrs []slog.Attr, shared bool) {
 	if r.closed {
 		return
 	}
-	p.shared = p.shared || shared
 	s := p.tell()
+	s.shared = s.shared || shared
 	s.notes = append(s.notes, attrs[:min(len(attrs), maxNotes-len(s.notes))]...)
 }
 
@@ -182,7 +182,6 @@ func (p *part) fill(rep *PartReport) {
 	rep.Started = p.started
 	rep.Queued = p.started - p.declared
 	rep.Took = p.ended - p.started
-	rep.Shared = p.shared
 	if p.kind == kindGroup {
 		rep.Elements = p.terms.sum.elements
 	}
@@ -199,6 +198,7 @@ func (p *part) fill(rep *PartReport) {
 
 func (s *story) fill(rep *PartReport) {
 	rep.Parked = s.parkedFor
+	rep.Shared = s.shared
 	rep.Waits = slices.Clip(s.waits)
 	rep.Batch = s.keys
 	rep.Notes = slices.Clip(s.notes)

@@ -140,7 +140,7 @@ func (r *run) enqueue(p *part) {
 			p.phase = phaseGated
 			return
 		}
-		p.gate = true
+		p.story.gate = true
 	}
 	p.phase = phaseQueued
 	r.starting.push(p)
@@ -152,7 +152,7 @@ func (p *part) granted() {
 	var fx effects
 	r.mu.Lock()
 	if p.phase == phaseGated {
-		p.gate = true
+		p.story.gate = true
 		p.phase = phaseQueued
 		r.starting.push(p)
 	} else { // it left while the grant was on its way
@@ -229,8 +229,8 @@ func (r *run) rest(p *part, fx *effects) {
 		p.permit = false
 		r.running--
 	}
-	if p.gate {
-		p.gate = false
+	if s := p.story; s != nil && s.gate {
+		s.gate = false
 		fx.more().gates = append(fx.more().gates, p.limit())
 	}
 }

@@ -118,7 +118,7 @@ func (r *run) wake(w *waiter, fx *effects) {
 		w.atGate = true
 		return
 	}
-	who.gate = who.limit() != nil
+	who.story.gate = who.limit() != nil
 	r.readmit(w, fx)
 }
 
@@ -157,7 +157,7 @@ func (w *waiter) granted() {
 	if w.left || w.who.phase != phaseRunning {
 		fx.more().gates = append(fx.more().gates, w.who.limit())
 	} else {
-		w.who.gate = true
+		w.who.story.gate = true
 	}
 	w.atGate = false
 	if !w.left {
@@ -237,10 +237,11 @@ func (r *run) trail(from, to *part) []*part {
 	if to == from {
 		return []*part{to}
 	}
-	if to.mark == r.searches {
+	s := to.tell()
+	if s.mark == r.searches {
 		return nil
 	}
-	to.mark = r.searches
+	s.mark = r.searches
 	for w := to.waiters.head; w != nil; w = w.next {
 		if w.who == nil {
 			continue
