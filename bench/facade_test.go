@@ -2,6 +2,7 @@ package bench_test
 
 import (
 	"context"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +19,8 @@ func nothing(context.Context) (int, error) { return 1, nil }
 // BenchmarkPage is what it costs to make one answer out of eight calls, above the calls themselves, which do nothing here.
 // The peers run functions in parallel and return the first error; with a deadline they do a little more of what the facade
 // does: it also has fallbacks, dependencies, permits and the report.
+//
+// Beside the time stands that of the processors, garbage collection included: what others do on the machine changes it less.
 func BenchmarkPage(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -34,13 +37,24 @@ func BenchmarkPage(b *testing.B) {
 			ctx, cancel := context.WithCancel(b.Context()) // as that of a request is
 			defer cancel()
 			b.ReportAllocs()
+			before := processorTime(b)
 			for b.Loop() {
 				if n, err := c.page(ctx); n != len(pageParts) || err != nil {
 					b.Fatal(n, err)
 				}
 			}
+			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N), "cpu-ns/op")
 		})
 	}
+}
+
+// processorTime is what the process has used so far.
+func processorTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func serialPage(ctx context.Context) (total int, err error) {

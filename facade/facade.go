@@ -122,7 +122,7 @@ func Do[T any](ctx context.Context, o Options, fn func(context.Context, *Scope) 
 	var err error
 	if fn == nil {
 		s.refuse(usage(o.Name, "", "the function of the run is nil"))
-	} else if !s.failed() {
+	} else if s.failure == nil { // no lock: without parts, nobody else can fail the run
 		v, err = fn(&s.root, s)
 	}
 	returned = true

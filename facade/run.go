@@ -124,12 +124,6 @@ func (r *run) refuse(e *Error) {
 
 func (r *run) now() time.Duration { return time.Since(r.start) }
 
-func (r *run) failed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failure != nil
-}
-
 // mistake fails the run because it is written wrongly.
 func (r *run) mistake(part, text string) *Error {
 	e := usage(r.name, part, text)

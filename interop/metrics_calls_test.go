@@ -424,4 +424,3 @@ func TestTheTraceContextIsThatOfTheAttempt(t *testing.T) {
 		}
 	})
 }
-
