@@ -15,10 +15,10 @@ func (r *run) countPartsLocked() []counted {
 	out := make([]counted, 0, len(r.all))
 	for _, p := range r.all {
 		name := p.name
-		if p.group == nil {
+		if g := p.group(); g == nil {
 			out = append(out, counted{name, p.state.String()})
 		} else {
-			name = p.group.name
+			name = g.name
 		}
 		if p.rescuing || p.phase == phaseGivenUp {
 			out = append(out, counted{name, lateOutcome})
