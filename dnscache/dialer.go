@@ -161,7 +161,8 @@ func (d *Dialer) lookup(ctx context.Context, name string) (*snapshot, *entry, er
 	return s, e, err
 }
 
-// connect races the addresses of s, and if none connects and s may be out of date, those that DNS names instead.
+// connect races the addresses of s, and if none connects and s may be out of date, those that DNS names instead. An address that was
+// only refused here, by Admit or for want of something on our side, is no sign of that.
 func (d *Dialer) connect(ctx context.Context, network string, port uint16, s *snapshot, e *entry) (net.Conn, net.Addr, error) {
 	c := d.Resolver.state.Load()
 	r := d.newRace(c, network, e)
@@ -174,7 +175,7 @@ func (d *Dialer) connect(ctx context.Context, network string, port uint16, s *sn
 		turn = e.dials.next()
 	}
 	conn, err := r.run(ctx, dialOrder(addrs, port, turn, c.health.cooling(time.Now())))
-	if err != nil && e != nil && ctx.Err() == nil && d.outdated(c, port, s) {
+	if err != nil && e != nil && ctx.Err() == nil && r.judged && d.outdated(c, port, s) {
 		e.giveUpHold(s)
 		if again, lookupErr := e.reread(ctx); lookupErr == nil {
 			rest := r.untried(fits(slices.Clone(again.addrs), network), port)

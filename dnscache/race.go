@@ -20,6 +20,7 @@ type race struct {
 	tried  map[netip.AddrPort]bool
 	silent map[netip.AddrPort]int // started as the nth, and nothing heard
 	first  *attempt               // that failed, of the first family
+	judged bool                   // some address has failed, and not for something of ours
 	lead   netip.Addr             // whose family that is
 }
 
@@ -166,6 +167,7 @@ func (r *race) note(a *attempt) bool {
 		return true
 	}
 	if !a.ours {
+		r.judged = true
 		r.core.health.failed(a.addr, a.err, now)
 	}
 	if r.first == nil || !r.leads(r.first) && r.leads(a) {
