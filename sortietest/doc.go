@@ -60,6 +60,8 @@
 //
 // Distance is [Network.SetRTT] there. On sockets it is [Delay], a proxy that holds back what passes.
 //
+// A gateway that runs out of ports, and then says nothing, is [NAT].
+//
 // # DNS
 //
 // [DNS] is a scripted DNS server, with TTLs, failures and silence, on sockets and in memory.

@@ -73,11 +73,16 @@ func (n *Network) Restore(address string) {
 
 // listen is Listen, where nil is the loopback interface and an empty address any free port.
 func (n *Network) listen(address string) (net.Listener, error) {
-	if address == "" {
-		address = "127.0.0.1:0"
-	}
+	address = orAnyPort(address)
 	if n == nil {
 		return net.Listen("tcp", address)
 	}
 	return n.net.Listen(address)
+}
+
+func orAnyPort(address string) string {
+	if address == "" {
+		return "127.0.0.1:0"
+	}
+	return address
 }
