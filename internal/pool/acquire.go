@@ -14,14 +14,16 @@ type waiter struct {
 	got     *conn         // served with this
 	refused *refusal      // or with this
 	woken   chan struct{} // made at the first wait; holds a value when served
+	until   time.Time     // when its wait ends at the latest; zero: not known yet
 }
 
 // A refusal is why there is no connection.
 type refusal struct {
-	kind ErrKind
-	step StepName
-	at   string // with Wait: how far the dial made for it is
-	err  error
+	kind  ErrKind
+	step  StepName
+	at    string // with Wait: how far the dial made for it is
+	short bool   // with Wait: there was no port for another dial
+	err   error
 }
 
 // acquire returns a connection reserved for s, or an *Error.
@@ -102,6 +104,7 @@ func (p *Pool) makeRoomLocked(now time.Time) {
 
 // wait ends with a connection, a dial's error, the context, MaxWait or Drain.
 func (s *send) wait(began time.Time) (*conn, time.Time, *refusal) {
+	s.hurry(began)
 	s.pool.deliver()
 	ctx := s.req.Context()
 	var over <-chan time.Time
@@ -150,6 +153,9 @@ func (s *send) waited(began time.Time, quit *refusal) (*conn, time.Time, *refusa
 	}
 	if quit != nil && no == nil {
 		no = quit
+		if short := p.gate.short; short != nil {
+			no.err, no.short = &waitError{no.err, short.at(now)}, true
+		}
 	}
 	s.conn = c
 	p.waitedLocked(s, c, no, now.Sub(began), now)
@@ -230,7 +236,7 @@ func (s *send) notReserved(c *conn) {
 // noConn is the error of a send that got no connection.
 func (s *send) noConn(no *refusal) *Error {
 	e := s.error(no.kind, no.err)
-	e.Step, e.DialStep = no.step, no.at
+	e.Step, e.DialStep, e.NoPort = no.step, no.at, no.short
 	return e
 }
 

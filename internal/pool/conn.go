@@ -87,12 +87,17 @@ func (c *conn) proto() string {
 	return "HTTP/1.1"
 }
 
-// age is the part of the age limit that is over, in percent; 0 without a limit.
+// agePercent is the part of the age limit that is over; 0 without a limit. While the ports run short age waits, up to twice the
+// limit: a replacement would cost one.
 func (c *conn) agePercent(now time.Time) int64 {
 	if c.maxAge <= 0 {
 		return 0
 	}
-	return int64(now.Sub(c.born)) * 100 / int64(c.maxAge)
+	percent := int64(now.Sub(c.born)) * 100 / int64(c.maxAge)
+	if renewAtAge <= percent && percent < 200 && c.raw.port.Scarce(now) {
+		return renewAtAge - 1
+	}
+	return percent
 }
 
 // idleFor is how long c has been idle, by the clock that says more: the monotonic one stops while the machine sleeps.

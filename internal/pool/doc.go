@@ -37,6 +37,7 @@
 //	what is read of an unread body                  where it ends
 //	why a connection was closed                     that it cannot be used
 //	when a peer is suspect                          pings
+//	what to do when a dial has no port              -
 //
 // So every limit of [http.Transport] stays zero. MaxConnsPerHost must: with it, closing a ClientConn panics (Go 1.26).
 // IdleConnTimeout would close behind the pool's back.
@@ -59,7 +60,8 @@
 // One mutex per pool; below it, as leaves, those of the Group, of the event queue and of a dial's times. Functions that run
 // under it end in Locked. Nothing that can wait or call back runs under it: no method of a ClientConn, which can run the
 // state hook on the same goroutine (golang/go#80680), no body, dial, listener or callback. In the other direction net/http
-// closes sockets with its own locks held, so what the sockets and the state hook call only notes and wakes.
+// closes sockets with its own locks held, so what the sockets and the state hook call only notes and wakes. The ledger of ports is
+// asked by Config.Dial, and told by the socket when it is closed, both outside; under the lock only its atomics are read.
 //
 // # Cost
 //
@@ -78,6 +80,7 @@
 //	idle.go       the idle limit in force                               netconn.go  the socket under it
 //	sweep.go      the timer                                             transport.go  what net/http is given
 //	drain.go      Drain, Close                                          group.go    bounds across endpoints
+//	ports.go      dials for which there is no port
 //
 // # Not obvious
 //
@@ -87,5 +90,7 @@
 //     one. net/http assumes 100; when more are reserved than SETTINGS then allow, those that have not begun wait for each
 //     other for ever (Go 1.26).
 //   - Everything about time is decided at check-out and check-in. The sweeper only cleans up, so no timer races a request.
+//   - A dial that the ledger of ports refuses is no failure of the endpoint. The gate stays shut until a port may be free; those in
+//     line wait for that or for a connection to come back, and are refused at once if neither can be in time.
 //   - A request that was given up closes its HTTP/1 connection; on HTTP/2 it resets its stream.
 package pool

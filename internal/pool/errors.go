@@ -43,6 +43,7 @@ type Error struct {
 
 	Open, Busy, Dialing int           // connections of the endpoint at that moment
 	DialStep            string        // with Wait: how far the dial made for it was, such as "dns"; "" = there was none
+	NoPort              bool          // with Wait: there was no port for another dial; Err holds a *ports.Error
 	Waited              time.Duration // for a connection, dials of its own included, all sends together
 
 	NeverSent bool  // not one byte of the request has left
@@ -63,7 +64,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Timeout reports whether the cause is a timeout, for net.Error and url.Error.
 func (e *Error) Timeout() bool {
-	if e.Err == ErrMaxWait {
+	if errors.Is(e.Err, ErrMaxWait) {
 		return true
 	}
 	t, ok := errors.AsType[interface {

@@ -15,11 +15,12 @@ const (
 	EventRetired                        // a connection takes no more requests and closes when its last one ends
 	EventClosed                         // a connection is closed
 	EventWaitEnded                      // a request that had to wait does so no more, with a connection or without (Err)
+	EventBudget                         // the ports to Remote run short (Detail "warned"), or there was none for a dial ("refused"); Err has the figures
 	EventGone                           // an address has left DNS for good (Remote, without port); its connections will leave
 )
 
 func (k EventKind) String() string {
-	return [...]string{"none", "dialed", "acquired", "resent", "retired", "closed", "wait ended", "gone"}[k]
+	return [...]string{"none", "dialed", "acquired", "resent", "retired", "closed", "wait ended", "budget", "gone"}[k]
 }
 
 // Reason is why a connection was closed: a closed set.
@@ -57,7 +58,7 @@ type Event struct {
 
 	Setup  [3]Step        // dialed: the time of each step
 	Step   StepName       // dialed with Err: the step that failed
-	Remote netip.AddrPort // dialed, closed, gone
+	Remote netip.AddrPort // dialed, closed, budget, gone
 	Proto  string         // dialed, acquired, closed: "HTTP/1.1", "HTTP/2.0"
 
 	Reused   bool          // acquired

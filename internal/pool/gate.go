@@ -1,8 +1,11 @@
 package pool
 
 import (
+	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/sortie-go/sortie/internal/ports"
 )
 
 const (
@@ -21,7 +24,8 @@ type gate struct {
 	proto   string    // of the last connection dialled
 	scout   time.Time // until then the running dial stays alone
 	fails   int       // dials failed in a row
-	until   time.Time // back-off
+	until   time.Time // back-off, or the next look for a port
+	short   *shortage // why the last dial was not made; nil: it was
 	timer   *time.Timer
 	reopens time.Time // when it fires; zero = not set
 }
@@ -35,6 +39,7 @@ func (p *Pool) gateLocked(now time.Time) {
 		}
 		if wait := p.gateClosedLocked(now); wait > 0 {
 			p.reopenInLocked(wait, now)
+			p.giveUpLocked(now)
 			return
 		}
 		p.startDialLocked(now, waiting)
@@ -171,7 +176,7 @@ func (p *Pool) adoptLocked(d *dialing, c *conn, now time.Time) {
 		p.penaltyLocked(now)
 		p.closeLocked(c, now, c.lossLocked(true))
 	default:
-		p.gate.fails, p.gate.until = 0, time.Time{}
+		p.gate.fails, p.gate.until, p.gate.short = 0, time.Time{}, nil
 		p.giveLocked(c, now)
 	}
 }
@@ -183,6 +188,11 @@ func (p *Pool) dialFailedLocked(d *dialing, err error, now time.Time) {
 		return // not the endpoint's fault: the waiters go on waiting
 	}
 	steps, step := d.sofar()
+	if short, ok := errors.AsType[*ports.Error](err); ok {
+		p.shortLocked(short, now)
+		return
+	}
+	p.gate.short = nil
 	p.count.dialsFailed[step]++
 	p.events.add(Event{Kind: EventDialed, Time: now, Setup: steps, Step: step, Remote: d.remote(), Err: err})
 	if p.draining {

@@ -19,6 +19,10 @@ type Want struct {
 	// registered in its context until that ends.
 	OwnContext bool
 
+	// Until is the end of the request's patience where its context does not tell, such as a time limit that ends it by cancelling.
+	// It is asked only when the request has to wait. Nil = the context's deadline.
+	Until interface{ Deadline() (time.Time, bool) }
+
 	// OnConn runs on the caller's goroutine, outside locks, when a connection is in hand and nothing has been written yet.
 	// It may still change the request's headers. It runs again before a resend. An error gives the connection back and is
 	// what RoundTrip returns, as it is. Nil = nothing to do.

@@ -8,8 +8,18 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"github.com/sortie-go/sortie/internal/ports"
 )
+
+// A Socket is what Config.Dial may return where somebody counts ports: the pool uses Conn as if it had been returned itself, and
+// tells the ticket when it is closed, and how that began.
+type Socket struct {
+	net.Conn
+	Ticket *ports.Ticket
+}
 
 // A netConn is the socket under a connection. It counts what passes, remembers how it ended, and tells the pool when it is
 // closed: net/http's errors say neither.
@@ -18,6 +28,7 @@ import (
 type netConn struct {
 	net.Conn
 	group *Group
+	port  *ports.Ticket        // nil: not counted
 	began time.Time            // zero of lastRead and lastWrite
 	owner atomic.Pointer[conn] // nil until the dial has ended
 
@@ -42,7 +53,11 @@ const (
 )
 
 func newNetConn(nc net.Conn, g *Group) *netConn {
-	return &netConn{Conn: nc, group: g, began: time.Now()}
+	n := &netConn{Conn: nc, group: g, began: time.Now()}
+	if s, ok := nc.(*Socket); ok {
+		n.Conn, n.port = s.Conn, s.Ticket
+	}
+	return n
 }
 
 func (n *netConn) Read(p []byte) (int, error) {
@@ -135,11 +150,30 @@ func (n *netConn) Close() error {
 	if n.closed.Swap(true) {
 		return err
 	}
+	now := time.Now()
+	n.port.Closed(n.ending(), now)
 	n.group.socketClosed()
 	if c := n.owner.Load(); c != nil {
-		c.pool.lostSocket(c)
+		c.pool.lostSocket(c, now)
 	}
 	return err
+}
+
+// ending is what the end of the socket means for its port: who keeps it, and how long, depends on how the end began.
+func (n *netConn) ending() ports.Ending {
+	switch ending(n.ended.Load()) {
+	case endEOF:
+		return ports.ClosedByPeer
+	case endRead, endWrite:
+		switch first := n.failure.Load(); {
+		case first == nil: // being noted this very moment
+		case errors.Is(*first, syscall.ECONNRESET), errors.Is(*first, syscall.EPIPE), errors.Is(*first, syscall.ECONNABORTED):
+			return ports.Reset
+		case errors.Is(*first, syscall.ETIMEDOUT):
+			return ports.Lost
+		}
+	}
+	return ports.ClosedByUs
 }
 
 // heard passes on that a connection under suspicion has spoken.

@@ -242,6 +242,7 @@ func (p *Pool) closeLocked(c *conn, now time.Time, cause closeCause) {
 	p.conns[last] = nil
 	p.conns = p.conns[:last]
 	p.count.closed[cause.reason]++
+	c.raw.port.Carried(c.requests)
 	if c.requests == 0 {
 		p.count.neverUsed++
 		p.spareLostLocked(now)
@@ -265,10 +266,10 @@ func (p *Pool) closeLocked(c *conn, now time.Time, cause closeCause) {
 
 // lostSocket is told that the socket of c has been closed, by whomever: with net/http's locks held, so nothing is called
 // from here but the lock.
-func (p *Pool) lostSocket(c *conn) {
-	now := time.Now()
+func (p *Pool) lostSocket(c *conn, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.portBackLocked(now)
 	if c.dead || c.state == stateClosed {
 		return
 	}

@@ -39,6 +39,7 @@ type Stats struct {
 	Dials   struct {
 		OK     uint64
 		Failed [4]uint64 // by StepName
+		NoPort uint64    // not made, or made in vain, for want of a port; in Failed they are not
 	}
 	AcquiredNew, AcquiredReused uint64             // requests by the state of the connection they got
 	Resends                     [numResends]uint64 // by rule
@@ -61,6 +62,7 @@ type counters struct {
 	created       uint64
 	closed        [numReasons]uint64
 	dialsFailed   [4]uint64
+	portless      uint64
 	fresh, reused uint64 // acquired
 	resends       [numResends]uint64
 	neverUsed     uint64
@@ -107,7 +109,7 @@ func (p *Pool) statsLocked(now time.Time) Stats {
 		Created: n.created, Closed: n.closed, AcquiredNew: n.fresh, AcquiredReused: n.reused,
 		Resends: n.resends, NeverUsed: n.neverUsed, Proto: p.gate.proto,
 	}
-	st.Dials.OK, st.Dials.Failed = n.created, n.dialsFailed
+	st.Dials.OK, st.Dials.Failed, st.Dials.NoPort = n.created, n.dialsFailed, n.portless
 	st.Waits.Count, st.Waits.Total, st.Waits.Longest = n.waits, n.waitTotal, n.waitLongest
 	st.IdleLimit, st.LimitFrom = p.limit.inForce(p.cfg.IdleTimeout, now)
 	for _, c := range p.conns {
@@ -138,6 +140,7 @@ func (st *Stats) add(o Stats) {
 	st.AcquiredReused += o.AcquiredReused
 	st.NeverUsed += o.NeverUsed
 	st.Dials.OK += o.Dials.OK
+	st.Dials.NoPort += o.Dials.NoPort
 	st.Waits.Count += o.Waits.Count
 	st.Waits.Total += o.Waits.Total
 	st.Waits.Longest = max(st.Waits.Longest, o.Waits.Longest)
