@@ -12,6 +12,7 @@ import (
 
 	"github.com/sortie-go/sortie/dnscache"
 	"github.com/sortie-go/sortie/internal/pool"
+	"github.com/sortie-go/sortie/internal/ports"
 )
 
 // All judgements about errors are made in this file, on types and on the causes of contexts, never on texts.
@@ -101,9 +102,13 @@ func (a *attempt) reasonOr(def Reason) Reason {
 	return def
 }
 
-// waitReason says what an attempt waited for when its time ran out before it had a connection. With connections open, all
-// of them busy, it is the pool that is too small; with none, the endpoint does not answer dials.
+// waitReason says what an attempt waited for when its time ran out before it had a connection. Without a port for another one
+// it is that; with connections open, all of them busy, it is the pool that is too small; with none, the endpoint does not answer
+// dials.
 func waitReason(e *pool.Error) Reason {
+	if e.NoPort {
+		return ReasonPortBudget
+	}
 	if e.Open == 0 && e.Dialing > 0 {
 		return ReasonConnectTimeout
 	}
@@ -128,6 +133,9 @@ func poolReason(e *pool.Error) (Reason, bool) {
 func networkReason(err error) (Reason, bool) {
 	if _, ok := errors.AsType[*guardError](err); ok {
 		return ReasonDenied, true
+	}
+	if _, ok := errors.AsType[*ports.Error](err); ok {
+		return ReasonPortBudget, true
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return ReasonCertificate, true

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/sortie-go/sortie/dnscache"
 	"github.com/sortie-go/sortie/internal/pool"
+	"github.com/sortie-go/sortie/internal/ports"
 	"github.com/sortie-go/sortie/metrics"
 )
 
@@ -25,6 +27,7 @@ type Client struct {
 	proxy    func(*http.Request) (*url.URL, error)
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
 	onCall   func(Report)
+	logger   *slog.Logger      // nil: slog.Default, asked when there is something to say
 	metrics  *metrics.Metrics  // nil: off
 	unrouted *metrics.Upstream // of calls that find no upstream
 
@@ -35,6 +38,8 @@ type Client struct {
 	removed     removed
 
 	group      *pool.Group
+	system     func() []ports.Preset // what this system allows
+	ledger     *ports.Ledger
 	calls      openCalls
 	draining   atomic.Bool
 	drainEnd   atomic.Int64 // when what began before Drain should have ended, in nanoseconds of the Unix epoch; 0 before Drain
@@ -57,9 +62,10 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		side: side, sideFrom: from, configured: cfg.Side,
-		resolver: cfg.Resolver, proxy: cfg.Proxy, dial: cfg.Dial, onCall: cfg.OnCall,
+		resolver: cfg.Resolver, proxy: cfg.Proxy, dial: cfg.Dial, onCall: cfg.OnCall, logger: cfg.Logger,
 		metrics: cfg.Metrics, unrouted: cfg.Metrics.Upstream(""),
 		group: pool.NewGroup(pool.GroupConfig{}), closing: make(chan struct{}),
+		system: sync.OnceValue(portsHere), ledger: ports.New(),
 	}
 	if c.resolver == nil {
 		c.resolver, c.ownResolver = &dnscache.Resolver{Metrics: cfg.Metrics}, true

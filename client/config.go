@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -64,6 +65,12 @@ type Config struct {
 	// It runs outside all locks, on the goroutine that ended the call, so it should return soon; concurrent calls run it
 	// concurrently.
 	OnCall func(Report)
+
+	// Logger receives the few lines that the client has to say by itself, as it can say them nowhere else in time: that the
+	// ports to a destination run short, see [Ports]. That is at most one line a minute and destination; calls are never
+	// logged. Nil: [slog.Default]. For silence use slog.New(slog.DiscardHandler). It is called outside all locks, before a
+	// connect.
+	Logger *slog.Logger
 }
 
 // Upstream is a logical destination: the names by which callers know it, and the base URLs where it lives.

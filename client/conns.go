@@ -10,7 +10,9 @@ func (c *Conns) orZero() Conns {
 	if c == nil {
 		return Conns{}
 	}
-	return *c
+	conns := *c
+	conns.Ports = clone(c.Ports)
+	return conns
 }
 
 // poolConfig copies the limits; the pool knows the same defaults, which a test compares with the comments here.

@@ -13,6 +13,7 @@ import (
 	"github.com/sortie-go/sortie/internal/hedge"
 	"github.com/sortie-go/sortie/internal/limit"
 	"github.com/sortie-go/sortie/internal/pool"
+	"github.com/sortie-go/sortie/internal/ports"
 	"github.com/sortie-go/sortie/metrics"
 )
 
@@ -67,6 +68,7 @@ type kit struct {
 	serverName string
 	transport  http.RoundTripper // nil: the client's own pools
 	wires      *pool.Transport   // nil with transport
+	ports      *ports.Policy     // nil with transport
 }
 
 // newCore returns a core without endpoints, whose state is observed from now on.
@@ -224,13 +226,17 @@ func (k *core) newRecipe(cfg Upstream, narrower bool) *recipe {
 		r.kit = old.kit
 	case next.transport == nil:
 		next.wires = pool.NewTransport(next.conns.transportConfig(next.serverName))
+		next.ports = next.conns.Ports.compile(k.client.system)
 	}
 	return r
 }
 
 // same reports whether connections made with either are as good as with the other. A tls.Config is compared by its address.
 func (a *kit) same(b *kit) bool {
-	return a.conns == b.conns && a.serverName == b.serverName && sameTransport(a.transport, b.transport)
+	ca, cb := a.conns, b.conns
+	samePorts := ca.Ports.orZero() == cb.Ports.orZero()
+	ca.Ports, cb.Ports = nil, nil
+	return samePorts && ca == cb && a.serverName == b.serverName && sameTransport(a.transport, b.transport)
 }
 
 // sameTransport reports whether two are certainly one. Functions cannot be compared, so they never are.
@@ -294,4 +300,5 @@ func (k *core) close() {
 	for _, ep := range k.retired.list() {
 		ep.close()
 	}
+	k.client.ledger.Forget(k.recipe.Load().kit.ports)
 }

@@ -18,16 +18,15 @@ type dialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 const staleOverHTTP = 5 * time.Minute
 
 // dialer returns the function that makes an endpoint's connections: over remembered addresses, each judged by the guard when
-// it is about to be dialled, so that an answer which changes between check and use gains nothing. Through a proxy, which the
-// configuration names, there is no address to judge but the proxy's own. A valid pinned address is dialled whatever the name.
-func (c *Client) dialer(scheme string, rules *guard, conns Conns, proxied bool, pinned netip.AddrPort) dialFunc {
+// it is about to be dialled, so that an answer which changes between check and use gains nothing, and each counted in the ledger
+// of ports. Through a proxy, which the configuration names, there is no address to judge but the proxy's own; its ports count. A
+// valid pinned address is dialled whatever the name.
+func (k *core) dialer(scheme string, rules *guard, with *kit, proxied bool, pinned netip.AddrPort) dialFunc {
+	c, conns := k.client, with.conns
 	d := &dnscache.Dialer{Resolver: c.resolver, Timeout: conns.DialTimeout, Wire: c.dial}
 	if proxied {
 		d.Timeout = orDefault(d.Timeout, 10*time.Second)
-	} else {
-		d.Admit = func(_ context.Context, addr netip.AddrPort) (func(net.Conn, error), error) {
-			return nil, rules.check(addr.Addr())
-		}
+		rules = nil
 	}
 	if scheme == "http" {
 		d.MaxStale = staleOverHTTP
@@ -39,6 +38,7 @@ func (c *Client) dialer(scheme string, rules *guard, conns Conns, proxied bool, 
 		}}
 		d.Wire = sockets.DialContext
 	}
+	portCounter{ledger: c.ledger, policy: with.ports, guard: rules, warn: k.portsRunShort}.install(d)
 	if !pinned.IsValid() {
 		return d.DialContext
 	}

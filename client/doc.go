@@ -21,6 +21,11 @@
 // The response's body must be read to its end or closed, as with net/http. Until then the call is open: its time limits
 // run, and [Client.Shutdown] waits for it.
 //
+// # Ports
+//
+// Local ports are counted per destination, so that neither the kernel nor a NAT runs out of them in silence: see [Ports]. A call for
+// which there is none in time fails with [ErrPortBudget] and a [*PortError] that says when there will be.
+//
 // # What a call tells
 //
 // [ReportOf] returns the call's [Report]: the attempts, the endpoint and the connection used, the [Reason], and the time

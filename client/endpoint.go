@@ -79,7 +79,7 @@ func (o *origin) equip(r *recipe, address *addressState) *endpoint {
 	}
 	cfg := r.kit.conns.poolConfig()
 	cfg.Transport, cfg.Scheme, cfg.Host, cfg.Proxy = r.kit.wires, o.scheme, o.target.String(), o.proxy
-	cfg.Dial = k.client.dialer(o.scheme, o.guard, r.kit.conns, o.proxy != nil, pinned)
+	cfg.Dial = k.dialer(o.scheme, o.guard, r.kit, o.proxy != nil, pinned)
 	if o.proxy == nil && address == nil {
 		cfg.Watch = k.client.follow(o.target.host)
 	}
@@ -104,8 +104,12 @@ func (ep *endpoint) quiet() {
 
 // close ends the endpoint's connections.
 func (ep *endpoint) close() {
-	if ep.pool != nil {
-		ep.pool.Close()
+	if ep.pool == nil {
+		return
+	}
+	ep.pool.Close()
+	if k := ep.cluster.core; k.recipe.Load().kit != ep.kit {
+		k.client.ledger.Forget(ep.kit.ports) // other settings have taken its place
 	}
 }
 
@@ -116,6 +120,7 @@ func (ep *endpoint) send(a *attempt, now time.Time) (*http.Response, error) {
 		return ep.pool.RoundTrip(&a.exchange, &a.request, pool.Want{
 			Avoid:      a.avoid,
 			OwnContext: true,
+			Until:      a,
 			OnConn:     a.advertise(),
 			HTTP1:      len(a.request.Header["Upgrade"]) > 0,
 			Idempotent: a.call.idempotent(),

@@ -15,6 +15,7 @@ var (
 	ErrNoEndpoint     = errors.New("no endpoint left")
 	ErrOverflow       = errors.New("limit and queue are full")
 	ErrBreakerOpen    = errors.New("no endpoint's breaker admits the call")
+	ErrPortBudget     = errors.New("no local port left")
 	ErrDenied         = errors.New("address refused by the guard")
 	ErrCredential     = errors.New("signer failed")
 	ErrAttemptTimeout = error(timeoutCause("no response headers within the attempt's time"))
@@ -139,6 +140,8 @@ func (e *Error) sentinel() error {
 		return ErrOverflow
 	case ReasonBreakerOpen:
 		return ErrBreakerOpen
+	case ReasonPortBudget:
+		return ErrPortBudget
 	case ReasonDenied:
 		return ErrDenied
 	case ReasonDraining:

@@ -152,6 +152,36 @@ func ExampleError() {
 }
 
 // One call may need other limits than the rest.
+// A call for which there is no port fails at once, and says when one will be free. The budget here is that of a NAT that gives this
+// process two ports to each destination and keeps a closed one for a minute.
+func ExamplePortError() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close") // so that nothing can be used again
+	}))
+	defer server.Close()
+	c, err := client.New(client.Config{
+		Unlisted: client.Policy{Conns: &client.Conns{Ports: &client.Ports{Ports: 2, Hold: time.Minute, Warn: 1, Admit: 1}}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+	for range 3 {
+		resp, err := c.HTTP().Get(server.URL)
+		if e, ok := errors.AsType[*client.PortError](err); ok {
+			fmt.Printf("%d of %d ports held, retry in %v\n", e.Held, e.Budget, e.RetryAfter.Round(10*time.Second))
+			continue
+		}
+		resp.Body.Close()
+		fmt.Println(resp.Status)
+	}
+	// Output:
+	// 200 OK
+	// 200 OK
+	// 2 of 2 ports held, retry in 1m0s
+}
+
 func ExampleWithCall() {
 	server := catalog()
 	defer server.Close()

@@ -76,6 +76,9 @@ func (k *core) observeState() (stop func()) {
 			s := up.limit.slots.Stats()
 			o.Limit(s.Limit, s.Waiting)
 		}
+		if part, limited := k.portUtilization(); limited {
+			o.Ports(part)
+		}
 		k.observeEndpoints(o, now)
 	})
 }

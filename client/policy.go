@@ -146,6 +146,7 @@ type Conns struct {
 	UserTimeout time.Duration // Linux: TCP_USER_TIMEOUT, longest time that sent data may stay unacknowledged. Default 30 s; −1 is the kernel's own
 
 	Protocol Protocol    // default Auto
+	Ports    *Ports      // nil: what this system allows, on Linux; elsewhere ports are counted and not limited
 	TLS      *tls.Config // cloned; nil is Go's default. ServerName is taken from the base, or from Upstream.ServerName
 }
 

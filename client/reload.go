@@ -22,7 +22,7 @@ import (
 // is compared by its pointer, ServerName, Transport, and rules by which an address that was permitted is refused: those of Guard,
 // and literal addresses that were named in Hosts and base URLs. With Balance given or taken away, endpoints are new altogether.
 //
-// Resolver, Metrics and Side cannot change; a nil Resolver means the one of the client's own, if it has that. Proxy, Dial and OnCall are
+// Resolver, Metrics, Logger and Side cannot change; a nil Resolver means the one of the client's own, if it has that. Proxy, Dial and OnCall are
 // functions, which cannot be compared: those given to New stay in force, and it is a mistake to give one where there was none, or
 // to leave one out. The environment is not read again.
 func (c *Client) Reload(cfg Config) error {
@@ -62,6 +62,9 @@ func (c *Client) checkFixed(cfg *Config, m *mistakes) {
 	}
 	if cfg.Side != c.configured && cfg.Side != c.side && cfg.Side <= External {
 		m.addf("Side", advice)
+	}
+	if cfg.Logger != c.logger {
+		m.addf("Logger", advice)
 	}
 	for _, f := range []struct {
 		name        string

@@ -127,7 +127,7 @@ func (p *retryPolicy) decide(c *call, resp *http.Response, f *failure) step {
 		return step{why: StoppedNotReplayable}
 	}
 	now := time.Now()
-	wait, ok := p.waits.Next(c.counted(), wish(resp, now))
+	wait, ok := p.waits.Next(c.counted(), wish(resp, f, now))
 	next := now.Add(wait).Add(c.up.headerTime.mean())
 	switch deadline, limited := c.deadline(); {
 	case !c.client.fitsDrain(next):
@@ -163,8 +163,12 @@ func (c *call) counted() int {
 	return n
 }
 
-// wish reads Retry-After where the server may ask for a pause; 0 is no wish.
-func wish(resp *http.Response, now time.Time) time.Duration {
+// wish is how long it is wise to wait: Retry-After, where the server may ask for a pause, or the time until a port is free; 0 is no
+// wish.
+func wish(resp *http.Response, f *failure, now time.Time) time.Duration {
+	if f != nil {
+		return f.retryAfter
+	}
 	if resp == nil || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
 		return 0
 	}

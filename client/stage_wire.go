@@ -35,7 +35,7 @@ func wire(a *attempt) (*http.Response, error) {
 	}
 	if err != nil {
 		a.endLocked(a.classify(err), a.last)
-		return nil, &failure{reason: a.reason, err: err}
+		return nil, wireFailure(a.reason, err)
 	}
 	a.status = int32(resp.StatusCode)
 	return resp, nil

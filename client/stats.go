@@ -14,6 +14,7 @@ type Stats struct {
 	SideFrom  string // what decided it: "Config.Side", a variable's name, or "default"
 	Draining  bool
 	Upstreams []UpstreamStats // as configured, then "_unlisted" unless Config.Strict, then those that a Reload has removed
+	Ports     []PortStats     // by destination, the fullest first
 }
 
 // UpstreamStats is one upstream's part of [Stats].
@@ -24,6 +25,9 @@ type UpstreamStats struct {
 	Oldest    time.Duration     // age of the oldest of them
 	Ended     map[Reason]uint64 // calls that have, by reason
 	Endpoints []EndpointStats
+
+	// PortUtilization is the part of its port budget that the fullest of its destinations holds; 0 if none has a budget.
+	PortUtilization float64
 }
 
 // EndpointStats is one endpoint's part of [UpstreamStats].
@@ -51,6 +55,7 @@ func (c *Client) Stats() Stats {
 	for _, up := range c.everyUpstream() {
 		s.Upstreams = append(s.Upstreams, c.upstreamStats(up, now))
 	}
+	s.Ports = c.portStats()
 	return s
 }
 
@@ -73,6 +78,7 @@ func (c *Client) upstreamStats(up *upstream, now time.Time) UpstreamStats {
 			u.Endpoints = append(u.Endpoints, ep.stats(balance.EndpointStats{}, draining, now))
 		}
 	}
+	u.PortUtilization, _ = up.portUtilization()
 	return u
 }
 
@@ -108,6 +114,7 @@ type ConnStats struct {
 
 	Created   uint64            // connections made
 	Failed    uint64            // dials that failed
+	NoPort    uint64            // dials that were not made for want of a port; not in Failed
 	Closed    map[string]uint64 // connections closed, by reason, such as "idle_timeout"
 	New       uint64            // attempts that got a new connection
 	Reused    uint64            // attempts that got one that had been used before
@@ -126,7 +133,7 @@ func (ep *endpoint) connStats() ConnStats {
 	p := ep.pool.Stats()
 	s := ConnStats{
 		Open: p.Open, Active: p.Active, Idle: p.Idle, Dialing: p.Dialing, Waiting: p.Waiting,
-		Created: p.Created, Closed: make(map[string]uint64),
+		Created: p.Created, NoPort: p.Dials.NoPort, Closed: make(map[string]uint64),
 		New: p.AcquiredNew, Reused: p.AcquiredReused,
 		Waits: p.Waits.Count, WaitTotal: p.Waits.Total,
 		IdleLimit: p.IdleLimit, Proto: p.Proto, OldestAge: p.OldestAge,

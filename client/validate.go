@@ -285,6 +285,9 @@ func (c *Conns) validate(path string, m *mistakes) {
 	if c.Protocol > H2C {
 		m.addf(path+".Protocol", "%d is no protocol; use client.Auto, client.HTTP1 or client.H2C", c.Protocol)
 	}
+	if c.Ports != nil {
+		c.Ports.validate(path+".Ports", m)
+	}
 	if c.TLS != nil && c.TLS.ServerName != "" {
 		m.addf(path+".TLS.ServerName", "is overruled; set Upstream.ServerName, or leave it to the base URL's host")
 	}

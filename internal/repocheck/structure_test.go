@@ -105,7 +105,8 @@ var mayImport = map[string][]string{
 	"internal/hedge":     nil,
 	"internal/limit":     nil,
 	"internal/memnet":    nil,
-	"internal/pool":      {"internal/backoff"},
+	"internal/pool":      {"internal/backoff", "internal/ports"},
+	"internal/ports":     nil,
 	"internal/repocheck": nil,
 }
 
@@ -115,7 +116,7 @@ var testsMayImport = []string{"internal/memnet", "sortietest", "httpcache/storet
 // engines know no HTTP: they are state machines of durations, indexes and outcomes.
 var engines = []string{
 	"internal/backoff", "internal/balance", "internal/breaker", "internal/budget",
-	"internal/fresh", "internal/hedge", "internal/limit",
+	"internal/fresh", "internal/hedge", "internal/limit", "internal/ports",
 }
 
 func checkImports(tr *tree) (out []finding) {
