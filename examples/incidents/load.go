@@ -12,7 +12,8 @@ import (
 
 // A load is so many workers, each making one call after another.
 type load struct {
-	workers, calls int // calls in all
+	workers, calls int           // calls in all
+	pause          time.Duration // of a worker between two calls; in no figure but calls per second
 }
 
 // run makes the calls and measures them. It stops early when ctx ends; a call that was not made is in no figure.
@@ -37,6 +38,7 @@ func (l load) run(ctx context.Context, call func(context.Context) error, tick fu
 				times = append(times, took)
 				mu.Unlock()
 				tick()
+				rest(ctx, l.pause)
 			}
 		})
 	}
@@ -51,6 +53,16 @@ func (l load) run(ctx context.Context, call func(context.Context) error, tick fu
 		P99:       milliseconds(quantile(times, 0.99)),
 		PerSecond: float64(len(times)) / elapsed.Seconds(),
 		Extra:     map[string]float64{},
+	}
+}
+
+// rest waits, or until ctx ends.
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

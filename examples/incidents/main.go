@@ -28,7 +28,7 @@ type scenario struct {
 
 // scenarios are run in this order.
 func scenarios() []scenario {
-	return []scenario{side(), dns(), four(), credentials(), page()}
+	return []scenario{side(), dns(), four(), ports(), credentials(), page()}
 }
 
 // scenarioTime is the longest a scenario may take.

@@ -56,6 +56,24 @@ func TestScenarioFour(t *testing.T) {
 	}
 }
 
+func TestScenarioPorts(t *testing.T) {
+	results := runScenario(t, "ports")
+	if len(results) != 3 {
+		t.Fatalf("results %+v", results)
+	}
+	plain, sortie, tiny := results[0], results[1], results[2]
+	if plain.Extra["outbound_timed_out"] == 0 || plain.Extra["most_ports_held"] != gatewayPorts || plain.Extra["syns_dropped"] == 0 {
+		t.Errorf("the plain client did not run out of ports: %+v", plain)
+	}
+	if sortie.Failed != 0 || sortie.Connections > 40 || sortie.Extra["syns_dropped"] != 0 || sortie.Extra["outbound_calls"] != 5*float64(sortie.Calls) {
+		t.Errorf("sortie: %+v", sortie)
+	}
+	if tiny.Connections != 7 || tiny.Extra["outbound_refused"] != tiny.Extra["outbound_calls"]-7 || tiny.Extra["outbound_timed_out"] != 0 ||
+		tiny.Extra["retry_after_ms"] <= 300 || tiny.Extra["retry_after_ms"] > 2100 {
+		t.Errorf("with a budget that is too small: %+v", tiny)
+	}
+}
+
 func TestScenarioCredentials(t *testing.T) {
 	results := runScenario(t, "credentials")
 	if len(results) != 4 {
@@ -102,7 +120,7 @@ func runScenario(t *testing.T, name string) []result {
 
 func TestMistakesOnTheCommandLineAreNamed(t *testing.T) {
 	for args, want := range map[string]string{
-		"-only none": `no scenario "none"; there are: side, dns, four, credentials, facade`,
+		"-only none": `no scenario "none"; there are: side, dns, four, ports, credentials, facade`,
 		"side":       `unexpected argument "side"; scenarios are chosen with -only`,
 	} {
 		var out, errs bytes.Buffer
