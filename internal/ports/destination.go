@@ -49,7 +49,7 @@ type account struct {
 	mean  time.Duration // hold of the connections that ended lately, smoothed
 }
 
-// meet adds the rules of a policy that this destination has not met.
+// meet adds the rules of a policy that this destination has not met. It takes the place of those that had no policy left.
 func (d *destination) meet(p *Policy) {
 	if p == nil || slices.Contains(d.met, p) {
 		return
@@ -62,21 +62,30 @@ func (d *destination) meet(p *Policy) {
 			})
 		}
 	}
+	if len(d.met) == 1 {
+		d.prune()
+	}
 }
 
-// leave forgets a policy, and the rules that no other one has. The last rules stay as long as nothing replaces them.
+// leave forgets a policy, and the rules that no other one has. The last rules stay as long as nothing takes their place: the
+// connections made under them may still be open.
 func (d *destination) leave(p *Policy) {
 	i := slices.Index(d.met, p)
 	if i < 0 {
 		return
 	}
 	d.met = slices.Delete(d.met, i, i+1)
-	if len(d.met) == 0 {
-		return
+	if len(d.met) > 0 {
+		d.prune()
 	}
+}
+
+// prune drops the rules that no policy has.
+func (d *destination) prune() {
 	d.accounts = slices.DeleteFunc(d.accounts, func(a account) bool {
 		return !slices.ContainsFunc(d.met, func(p *Policy) bool { return slices.Contains(p.Rules, a.rule) })
 	})
+	d.measure()
 }
 
 // expire lets all accounts go of what has come free.

@@ -151,6 +151,14 @@ func TestTheTightestRuleSpeaks(t *testing.T) {
 		if e := b.refused(api, wide); e.Budget != 100 || e.Held != 90 {
 			t.Errorf("%+v", e)
 		}
+		b.Forget(wide) // the last rules stay until others come
+		if s := b.of(api); s.Budget != 100 {
+			t.Errorf("%+v", s)
+		}
+		b.opens(1, api, natOf(1000))
+		if s := b.of(api); s.Budget != 1000 || s.Held != 91 {
+			t.Errorf("%+v", s)
+		}
 	})
 }
 
