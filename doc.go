@@ -19,7 +19,7 @@
 //   - dnscache: names to addresses, remembered; useful without client
 //   - creds: AWS credentials and bearer tokens, refreshed ahead; signers
 //   - facade: many calls, one answer, under one deadline
-//   - metrics: the phases in which time is counted
+//   - metrics: OpenTelemetry measurements and spans of all of these, and the middleware an autoscaler needs
 //   - sortietest: a test kit of upstreams, DNS and metadata services that fail in scripted ways
 //
 // The module's DESIGN.md tells how they fit together and why.
