@@ -160,6 +160,9 @@ func TestAFullIdlePoolIsNoError_otelcontrib8216(t *testing.T) {
 		}
 		m.want("sortie.connection.closed", map[string]float64{"sortie.reason=idle_limit sortie.upstream=up": 8})
 		m.want("sortie.connection.opened", map[string]float64{"sortie.upstream=up": 10})
+		if held := m.values("sortie.port.utilization")["sortie.upstream=up"]; held <= 0 || held > 0.01 {
+			t.Errorf("%v of the ports are held", held)
+		}
 		m.want("http.client.open_connections", map[string]float64{
 			"http.connection.state=idle server.address=10.0.0.1 server.port=80":   2,
 			"http.connection.state=active server.address=10.0.0.1 server.port=80": 0,

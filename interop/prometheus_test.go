@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -16,14 +17,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
@@ -355,4 +359,61 @@ func freeAddr(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
+}
+
+// The list of series that deploy holds its queries against is what a default Config exports: names, types and labels.
+func TestTheManifestsKnowTheSeries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		exporter, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo(), otelprom.WithoutTargetInfo())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := metrics.New(metrics.Config{
+			MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)), TracerProvider: tracenoop.NewTracerProvider(),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		everything(t.Context(), m)
+		time.Sleep(2 * time.Second) // in the bubble: the gauge is known then
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		for _, f := range families {
+			lines = append(lines, seriesOf(f)...)
+		}
+		slices.Sort(lines)
+		// Nothing brings a cache status before there is a cache, so no query may count on it.
+		got := strings.ReplaceAll(strings.Join(lines, "\n")+"\n", "sortie_cache_status,", "")
+		if want := string(deployFile(t, filepath.Join("testdata", "series.golden"))); got != want {
+			t.Errorf("deploy/testdata/series.golden is not what is exported:\n%s", got)
+		}
+	})
+}
+
+// seriesOf spells the series of a family as "name type labels".
+func seriesOf(f *dto.MetricFamily) (lines []string) {
+	labels := make(map[string]bool)
+	for _, m := range f.GetMetric() {
+		for _, l := range m.GetLabel() {
+			labels[l.GetName()] = true
+		}
+	}
+	line := func(suffix string, more ...string) {
+		names := slices.Sorted(slices.Values(slices.AppendSeq(more, maps.Keys(labels))))
+		kind := strings.ToLower(f.GetType().String())
+		lines = append(lines, strings.TrimSpace(f.GetName()+suffix+" "+kind+" "+strings.Join(names, ",")))
+	}
+	if f.GetType() != dto.MetricType_HISTOGRAM {
+		line("")
+		return lines
+	}
+	line("_bucket", "le")
+	line("_count")
+	line("_sum")
+	return lines
 }
