@@ -3,6 +3,7 @@ package client_test
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -19,7 +20,10 @@ import (
 func balanced(t *testing.T, lab *lab, n int, change ...func(*client.Config)) (*client.Client, *sortietest.DNS) {
 	t.Helper()
 	for i := range n {
-		lab.serve(fmt.Sprintf("10.0.0.%d:80", i+1), answers("hello"))
+		lab.serve(fmt.Sprintf("10.0.0.%d:80", i+1), func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(10 * time.Millisecond) // where all answers take no time at all, one that took a moment is the worst for ever
+			answers("hello")(w, r)
+		})
 	}
 	return named(t, lab, "http://up.internal", append([]func(*client.Config){func(cfg *client.Config) {
 		cfg.Upstreams[0].Policy.Balance = &client.Balance{Picker: client.RoundRobin, SlowStart: -1}
