@@ -65,16 +65,21 @@ func (c *call) newAttempt() *attempt {
 	return a
 }
 
-// begin starts the attempt at its endpoint: its context, its clone of the request, its time limit.
+// begin starts the attempt at its endpoint: its context, its time limit, its clone of the request. From enter on the call lets
+// go of it; what is the user's to panic in, a propagator or GetBody, comes after that.
 func (a *attempt) begin(now time.Duration) error {
-	c := a.call
 	a.start, a.last = now, now
 	a.route()
-	a.ctx, a.cancel = context.WithCancelCause(a.measure(c.context(), now))
+	a.ctx, a.cancel = context.WithCancelCause(a.measure(a.call.context(), now))
+	a.enter(now)
 	a.build()
 	a.propagate()
-	err := a.setBody()
+	return a.setBody()
+}
 
+// enter makes the attempt one of the call's.
+func (a *attempt) enter(now time.Duration) {
+	c := a.call
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.attempts = append(c.attempts, a)
@@ -85,7 +90,6 @@ func (a *attempt) begin(now time.Duration) error {
 		c.limits.attempt, c.limits.limited = now+limit, a
 	}
 	c.armLocked(now)
-	return err
 }
 
 // limitTime gives a second attempt beside another one a time limit of its own.
@@ -113,6 +117,9 @@ func (a *attempt) build() {
 		a.request.Host = a.hostHeader()
 	}
 	a.request.URL = &a.url
+	if a.number > 1 {
+		a.request.Body = nil // the first one's, until this one has its own
+	}
 	if a.request.Header == nil {
 		a.request.Header = make(http.Header)
 		a.ownsHeader = true

@@ -91,8 +91,12 @@ func (r *hedgeRace) run(a *attempt) {
 	r.call.client.background.Go(func() {
 		l := leg{a: a}
 		func() {
-			defer func() { l.panicked = recover() }() // it goes on where the caller is
-			l.resp, l.err = r.try(a)                  //nolint:bodyclose // the winner's is the caller's; discard closes the other
+			defer func() { // a panic goes on where the caller is
+				if l.panicked = recover(); l.panicked != nil {
+					_ = a.fails(ReasonPanic, nil)
+				}
+			}()
+			l.resp, l.err = r.try(a) //nolint:bodyclose // the winner's is the caller's; discard closes the other
 		}()
 		r.mu.Lock()
 		lost := r.over
@@ -151,8 +155,14 @@ func (r *hedgeRace) second() *attempt {
 		return nil
 	}
 	c.kind, c.waited = KindHedge, r.delay
+	before := len(c.attempts)
 	a, err := r.up.start(c)
-	if err != nil {
+	switch {
+	case err != nil && len(c.attempts) == before:
+		c.suppressed(hedgeNoOtherEndpoint)
+		return nil
+	case err != nil:
+		c.up.meter.Hedged(c.context(), "failed")
 		return nil
 	}
 	a.limitTime(c.limits.perAttempt)

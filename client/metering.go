@@ -100,7 +100,7 @@ func (a *attempt) measured() {
 		Conn: info.Conn, Reused: info.Reused, Waited: waitedForDial(info), Peer: info.Remote.Addr(),
 		Phases: a.account().phases(), Sent: a.bodySent(), Received: -1,
 	}
-	if a == c.answer {
+	if a == c.answer && c.delivered { // else its body was discarded
 		rec.Received = c.received
 	}
 	if !a.wired {

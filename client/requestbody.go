@@ -127,7 +127,7 @@ func (a *attempt) setBody() error {
 	if a.call.buffered() == nil && pool.InMemory(req.Body) && req.GetBody != nil && a.number == 1 {
 		return nil // as it is: net/http sends such a body in one write with the headers, and closing it means nothing
 	}
-	inner, err := a.call.nextBody()
+	inner, err := a.nextBody()
 	if err != nil {
 		return err
 	}
@@ -136,17 +136,18 @@ func (a *attempt) setBody() error {
 	return nil
 }
 
-// nextBody returns a reader for the next attempt. No two attempts share one.
-func (c *call) nextBody() (io.ReadCloser, error) {
+// nextBody returns a reader for the attempt. No two attempts share one.
+func (a *attempt) nextBody() (io.ReadCloser, error) {
+	c := a.call
 	if buffered := c.buffered(); buffered != nil {
 		return io.NopCloser(bytes.NewReader(buffered)), nil
 	}
-	last := c.last()
-	if last == nil {
+	if a.number == 1 {
 		return c.req.Body, nil
 	}
-	if last.sent != nil && c.kind != KindHedge { // whose predecessor still runs
-		if inner, ok := last.sent.take(); ok {
+	before := c.attempts[a.number-2]
+	if before.sent != nil && a.kind != KindHedge { // whose predecessor still runs
+		if inner, ok := before.sent.take(); ok {
 			return inner, nil
 		}
 	}

@@ -72,6 +72,8 @@ func better(worse *leg, l leg) (chosen leg, other *leg) {
 // outcomeOf is how the second attempt went, in the words of sortie.hedge.attempts.
 func (r *hedgeRace) outcomeOf(second *attempt, chosen leg, beaten *leg) string {
 	switch {
+	case r.call.context().Err() != nil: // the caller has ended both
+		return "lost"
 	case chosen.a != second && (beaten == nil || r.acceptable(*beaten)):
 		return "lost"
 	case chosen.a == second && r.acceptable(chosen):
@@ -103,6 +105,12 @@ func (r *hedgeRace) win(l leg, beaten *leg, first, second *attempt, running int)
 		other = nil
 	}
 	r.finish(other)
+	if beaten != nil && beaten.panicked != nil {
+		if l.resp != nil {
+			l.resp.Body.Close()
+		}
+		panic(beaten.panicked) // a mistake of the user's is not hidden because the other attempt went well
+	}
 	if l.panicked != nil {
 		panic(l.panicked)
 	}

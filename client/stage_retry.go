@@ -49,10 +49,24 @@ func withRetry(p *retryPolicy, next sender) sender {
 				c.answer.over()
 			}
 			if f := c.pause(s.wait); f != nil {
+				c.cutShort(f)
 				return c.settleFor(last, nil, f)
 			}
 		}
 	}
+}
+
+// cutShort notes that the retry that was decided on is not made, since a limit of ours ended the wait for it.
+func (c *call) cutShort(f *failure) {
+	switch f.reason {
+	case ReasonDeadline:
+		c.stopped = StoppedDeadline
+	case ReasonDraining:
+		c.stopped = StoppedDraining
+	default: // the caller has gone
+		return
+	}
+	c.up.meter.RetrySuppressed(c.context(), string(c.stopped))
 }
 
 // nextIs notes what kind of attempt comes next.

@@ -16,8 +16,7 @@ func withSigner(signer Signer, try trier) trier {
 		a.ownHeader()
 		began := a.call.now()
 		err := a.sign(signer)
-		a.last = a.call.now()
-		a.signed, a.signing = true, a.last-began
+		a.tookToSign(began)
 		if err != nil {
 			return nil, a.fails(a.reasonOr(ReasonCredential), err)
 		}
@@ -27,6 +26,14 @@ func withSigner(signer Signer, try trier) trier {
 		}
 		return resp, err
 	}
+}
+
+// tookToSign notes the time in the signer. The call may be over meanwhile, and reported, if the attempt runs beside another.
+func (a *attempt) tookToSign(began time.Duration) {
+	a.call.mu.Lock()
+	defer a.call.mu.Unlock()
+	a.last = a.call.now()
+	a.signed, a.signing = true, a.last-began
 }
 
 // sign signs the attempt, with what the signer has prepared for the whole call.
@@ -70,15 +77,34 @@ func withResign(up *upstream, next sender) sender {
 	}
 	return func(c *call) (*http.Response, error) {
 		resp, err := next(c)
-		if err != nil || !c.signAgain.Swap(false) || c.resigned || !c.replayable() || !up.budget.TryRetry(time.Now()) {
+		if err != nil || !c.signAgain.Swap(false) || c.resigned {
 			return resp, err
+		}
+		if why := c.mayResign(); why != "" {
+			c.stopped = why
+			c.up.meter.RetrySuppressed(c.context(), string(why))
+			return resp, nil
 		}
 		c.resigned, c.kind, c.waited = true, KindResign, 0
 		rejected := keep(resp, c.answer)
 		c.answer.over()
+		before := len(c.attempts)
 		resp, err = next(c)
-		c.up.meter.Retried(c.context(), "credential", retryOutcome(err == nil && resp.StatusCode < 400))
+		if len(c.attempts) > before {
+			c.up.meter.Retried(c.context(), "credential", retryOutcome(err == nil && resp.StatusCode < 400))
+		}
 		f, _ := err.(*failure)
 		return c.settleFor(rejected, resp, f)
 	}
+}
+
+// mayResign says why there is no attempt with a new signature; "" if there may be one.
+func (c *call) mayResign() Stopped {
+	switch {
+	case !c.replayable():
+		return StoppedNotReplayable
+	case !c.up.budget.TryRetry(time.Now()):
+		return StoppedBudget
+	}
+	return ""
 }

@@ -140,3 +140,60 @@ func TestSeriesNameTheConfiguredHost(t *testing.T) {
 		}
 	})
 }
+
+// What was discarded to make a retry was no answer of 0 bytes.
+func TestADiscardedBodyHasNoSize(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := measure(t, client.Policy{Retry: &client.Retry{}})
+		m.server.Play(sortietest.Status(503).Body(strings.Repeat("x", 1000)), sortietest.OK("hello"))
+		m.call(t.Context(), http.MethodGet, up)
+		for _, p := range m.collect()["http.client.response.body.size"] {
+			if status, _ := p.set.Value("http.response.status_code"); status.AsInt64() != 200 || p.count != 1 || p.value != 5 {
+				t.Errorf("%s: %d sizes, %v bytes", p.series(), p.count, p.value)
+			}
+		}
+	})
+}
+
+// A retry that was decided on and then had no time left is why the caller has the 503.
+func TestARetryThatShutdownCutsShortIsSuppressed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := measure(t, client.Policy{Retry: &client.Retry{MaxRetryAfter: 10 * time.Second}})
+		m.server.Play(sortietest.Status(503).With("Retry-After", "3"))
+		var call sync.WaitGroup
+		call.Go(func() {
+			if status, err := m.call(t.Context(), http.MethodGet, up); status != 503 {
+				t.Error(status, err)
+			}
+		})
+		time.Sleep(time.Second)
+		m.Close()
+		call.Wait()
+		m.want("sortie.retry.suppressed", map[string]float64{"sortie.reason=draining sortie.upstream=up": 1})
+		m.want("sortie.retry.attempts", map[string]float64{})
+	})
+}
+
+// What a user's code panics with while an attempt is being made leaves no span open and nothing uncounted.
+func TestAPanicInGetBodyIsMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := measure(t, client.Policy{Retry: &client.Retry{}})
+		m.server.Play(sortietest.Status(503))
+		func() {
+			defer func() { recover() }()
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPut, up, io.MultiReader(strings.NewReader("body")))
+			req.GetBody = func() (io.ReadCloser, error) { panic("mine") }
+			m.Do(req)
+		}()
+		calls, attempts := m.spansOf()
+		if len(calls) != 1 || len(attempts) != 2 {
+			t.Errorf("%d spans of calls, %d of attempts", len(calls), len(attempts))
+		}
+		for series, n := range m.values("http.client.active_requests") {
+			if n != 0 {
+				t.Errorf("%s: %v attempts are active", series, n)
+			}
+		}
+		m.want("sortie.call.attempts", map[string]float64{"error.type=panic sortie.upstream=up": 1})
+	})
+}
