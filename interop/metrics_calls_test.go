@@ -230,7 +230,7 @@ func TestTransportFailuresAreCounted_client_golang943(t *testing.T) {
 		total += p.count
 		e, _ := p.set.Value("error.type")
 		status, _ := p.set.Value("http.response.status_code")
-		found[e.Emit()] = status.Emit()
+		found[e.String()] = status.String()
 	}
 	want := map[string]string{"connection_refused": "", "dns_error": "", "tls_error": "", "body_error": "200"}
 	if total != 4 || fmt.Sprint(found) != fmt.Sprint(want) {
@@ -238,7 +238,7 @@ func TestTransportFailuresAreCounted_client_golang943(t *testing.T) {
 	}
 	for _, p := range tel.collect()["sortie.call.duration"] {
 		if e, ok := p.set.Value("error.type"); !ok || p.count != 1 {
-			t.Errorf("%s: %d calls, error.type %q", p.series(), p.count, e.Emit())
+			t.Errorf("%s: %d calls, error.type %q", p.series(), p.count, e.String())
 		}
 	}
 }
@@ -268,8 +268,8 @@ func TestHostileCallsMakeNoSeries_CVE_2023_45142(t *testing.T) {
 			t.Errorf("%s has %d series", name, len(series))
 		}
 		for _, p := range series {
-			if method, ok := p.set.Value("http.request.method"); ok && method.Emit() != "_OTHER" {
-				t.Errorf("%s: method %s", name, method.Emit())
+			if method, ok := p.set.Value("http.request.method"); ok && method.String() != "_OTHER" {
+				t.Errorf("%s: method %s", name, method.String())
 			}
 			if _, folded := p.set.Value("otel.metric.overflow"); folded {
 				t.Errorf("%s: the SDK folded", name)
@@ -391,7 +391,7 @@ func TestTheWaitForAStreamIsAcquireTime(t *testing.T) {
 		sums := map[string]float64{}
 		for _, p := range m.collect()["sortie.call.phase.duration"] {
 			phase, _ := p.set.Value("sortie.phase")
-			sums[phase.Emit()] = p.value
+			sums[phase.String()] = p.value
 		}
 		if a, s := sums["acquire"], sums["server"]; a < 0.149 || a > 0.151 || s < 0.149 || s > 0.151 {
 			t.Errorf("acquire %v s, server %v s; want 0.15 (0, 50 and 100 ms) and 0.15", a, s)
