@@ -20,8 +20,11 @@ import (
 //
 // Wrap the application's mux, and mount probes, /metrics and the debug page outside of it: they are no work, and a list of
 // probes' user agents could be lied to. The route is Request.Pattern as a [http.ServeMux] below sets it; a middleware in
-// between that copies the request hides it. Flusher and Hijacker are there if they were, and http.ResponseController finds
-// the rest.
+// between that copies the request hides it.
+//
+// Of what the ResponseWriter can do beside writing, http.Flusher (with FlushError), http.Hijacker, io.ReaderFrom and
+// io.StringWriter are kept, and http.ResponseController finds the rest. http.Pusher is not: clients have given up server
+// push.
 //
 // If m is nil, it returns next.
 func (m *Metrics) Inbound(next http.Handler) http.Handler {
@@ -117,6 +120,12 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
+// WriteString spares the copy of a string, where the server does.
+func (a *answer) WriteString(s string) (int, error) {
+	a.status = or(a.status, http.StatusOK)
+	return io.WriteString(a.ResponseWriter, s)
+}
+
 // ReadFrom keeps the way open by which the server sends files without copying them.
 func (a *answer) ReadFrom(r io.Reader) (int64, error) {
 	a.status = or(a.status, http.StatusOK)
@@ -156,9 +165,12 @@ type (
 
 type flusher struct{ a *answer }
 
-func (f flusher) Flush() {
+func (f flusher) Flush() { _ = f.FlushError() }
+
+// FlushError is what http.ResponseController asks for: by it a handler that streams learns that its client has gone.
+func (f flusher) FlushError() error {
 	f.a.status = or(f.a.status, http.StatusOK)
-	f.a.ResponseWriter.(http.Flusher).Flush()
+	return http.NewResponseController(f.a.ResponseWriter).Flush()
 }
 
 type hijacker struct{ a *answer }

@@ -2,7 +2,9 @@ package metrics_test
 
 import (
 	"context"
+	"errors"
 	"flag"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -215,6 +217,41 @@ func TestInboundKeepsTheAbilitiesOfTheWriter(t *testing.T) {
 	}
 }
 
+// gone is a writer whose client has gone.
+type gone struct{ http.ResponseWriter }
+
+var errGone = errors.New("the client has gone")
+
+func (gone) Flush()                               {}
+func (gone) FlushError() error                    { return errGone }
+func (gone) WriteString(string) (int, error)      { return 0, errGone }
+func (gone) ReadFrom(io.Reader) (int64, error)    { return 0, errGone }
+func (gone) SetWriteDeadline(time.Time) error     { return errGone }
+func (gone) Push(string, *http.PushOptions) error { return errGone }
+
+// A handler that streams ends when it hears that nobody listens any more.
+func TestInboundTellsTheHandlerThatItsClientHasGone(t *testing.T) {
+	m := newMetrics(t, metrics.Config{})
+	h := m.Inbound(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, written := io.WriteString(w, "x")
+		_, copied := w.(io.ReaderFrom).ReadFrom(strings.NewReader("x"))
+		for what, err := range map[string]error{
+			"Flush":            http.NewResponseController(w).Flush(),
+			"SetWriteDeadline": http.NewResponseController(w).SetWriteDeadline(time.Time{}),
+			"WriteString":      written,
+			"ReadFrom":         copied,
+		} {
+			if !errors.Is(err, errGone) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if _, ok := w.(http.Pusher); ok {
+			t.Error("server push is offered")
+		}
+	}))
+	h.ServeHTTP(gone{httptest.NewRecorder()}, httptest.NewRequest("GET", "/", nil))
+}
+
 func TestStatusOfAnswers(t *testing.T) {
 	var status int
 	m := newMetrics(t, metrics.Config{OnScope: func(r metrics.ScopeReport) { status = r.Status }})
@@ -228,7 +265,8 @@ func TestStatusOfAnswers(t *testing.T) {
 		"twice":           {func(w http.ResponseWriter) { w.WriteHeader(404); w.WriteHeader(200) }, 404},
 		"flushed":         {func(w http.ResponseWriter) { w.(http.Flusher).Flush(); w.WriteHeader(500) }, 200},
 		"controller":      {func(w http.ResponseWriter) { http.NewResponseController(w).Flush() }, 200},
-		"copied":          {func(w http.ResponseWriter) { strings.NewReader("x").WriteTo(w) }, 200},
+		"copied":          {func(w http.ResponseWriter) { io.Copy(w, struct{ io.Reader }{strings.NewReader("x")}) }, 200},
+		"a string":        {func(w http.ResponseWriter) { io.WriteString(w, "x"); w.WriteHeader(500) }, 200},
 	} {
 		h := m.Inbound(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { c.handler(w) }))
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
