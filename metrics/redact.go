@@ -29,11 +29,22 @@ func RedactURL(u *url.URL) string {
 	if u.User != nil {
 		safe.User = url.UserPassword(redacted, redacted)
 	}
-	if strings.Contains(u.Opaque, "@") { // the user info of a URL that lacks its slashes
-		safe.Opaque = redacted
-	}
+	safe.Opaque = redactOpaque(u.Opaque)
 	safe.RawQuery = redactQuery(u.RawQuery)
 	return safe.String()
+}
+
+// redactOpaque treats what net/url does not take apart like the whole: programs that must send a path exactly as it is
+// write "//host/path?query" there. Before the query an @ stands for user info, of a URL that may lack its slashes.
+func redactOpaque(opaque string) string {
+	path, query, found := strings.Cut(opaque, "?")
+	if strings.Contains(path, "@") {
+		path = redacted
+	}
+	if !found {
+		return path
+	}
+	return path + "?" + redactQuery(query)
 }
 
 // redactQuery goes through the query as it is written, since decoding and encoding would change what is not secret. A

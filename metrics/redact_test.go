@@ -8,6 +8,26 @@ import (
 	"github.com/sortie-go/sortie/metrics"
 )
 
+// An opaque URL holds host, path and query in one piece, and is sent as it is.
+func TestRedactOpaqueURL(t *testing.T) {
+	for opaque, want := range map[string]string{
+		"//h/%2Fa?sig=abc&color=blue":      "https://h/%2Fa?sig=REDACTED&color=blue",
+		"//h/a?x=1;X-Amz-Signature=0f?sig": "https://h/a?x=1;X-Amz-Signature=REDACTED",
+		"//user:pass@h/a?color=blue":       "https:REDACTED?color=blue",
+		"//h/a?mail=me@example.com":        "https://h/a?mail=me@example.com",
+		"//h/a?":                           "https://h/a?",
+		"//h/a":                            "https://h/a",
+	} {
+		if got := metrics.RedactURL(&url.URL{Scheme: "https", Opaque: opaque}); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", opaque, got, want)
+		}
+	}
+	both := &url.URL{Scheme: "https", Opaque: "//h/a?sig=abc", RawQuery: "sig=def"}
+	if got, want := metrics.RedactURL(both), "https://h/a?sig=REDACTED?sig=REDACTED"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestRedactURL(t *testing.T) {
 	for raw, want := range map[string]string{
 		"https://h/p?color=blue":                                                        "https://h/p?color=blue",
@@ -41,12 +61,14 @@ func TestRedactURL(t *testing.T) {
 	}
 }
 
-// Whatever surrounds it, a secret in one of the places for secrets does not come out, and doing it twice changes nothing.
+// Whatever surrounds it, a secret in one of the places for secrets does not come out, also not of an opaque URL, and doing it
+// twice changes nothing.
 func FuzzRedactURL(f *testing.F) {
 	f.Add("https://h/p", "a=1", "b=2")
 	f.Add("http://user:pass@h", "%zz", ";;&&")
 	f.Add("https://h/?x", "sig", "=")
 	f.Add("http:opaque@", "a=b;c", "#")
+	f.Add("http:opaque?x=1", "/p?sig=1", "?")
 	f.Fuzz(func(t *testing.T, base, before, after string) {
 		const secret = "s3cr3t-8841"
 		if strings.Contains(base+before+after, secret) || strings.Contains(base, "#") {
@@ -56,18 +78,25 @@ func FuzzRedactURL(f *testing.F) {
 		if err != nil {
 			return
 		}
-		u.User = url.UserPassword(secret, secret)
-		u.RawQuery = before + "&X-Amz-Signature=" + secret + "&" + after + "&sIg=" + secret
-		got := metrics.RedactURL(u)
-		if strings.Contains(got, secret) {
-			t.Fatalf("%q", got)
-		}
-		again, err := url.Parse(got)
-		if err != nil {
-			return // a host or an opaque part that String does not write as Parse would read it
-		}
-		if twice := metrics.RedactURL(again); strings.Contains(twice, secret) {
-			t.Fatalf("%q", twice)
+		query := before + "&X-Amz-Signature=" + secret + "&" + after + "&sIg=" + secret
+		u.User, u.RawQuery = url.UserPassword(secret, secret), query
+		for _, u := range []*url.URL{
+			u,
+			{Scheme: u.Scheme, Opaque: u.Opaque + "?" + query},
+			{Scheme: u.Scheme, Opaque: "//" + secret + ":" + secret + "@" + u.Host + "/" + before + "?" + query},
+			{Scheme: u.Scheme, Opaque: "//" + u.Host + "/?" + query},
+		} {
+			got := metrics.RedactURL(u)
+			if strings.Contains(got, secret) {
+				t.Fatalf("%q", got)
+			}
+			again, err := url.Parse(got)
+			if err != nil || u.Opaque == "" && (again.Host != u.Host || again.Path != u.Path) {
+				continue // a host, path or opaque part that String does not write as Parse would read it
+			}
+			if plain, twice := again.String(), metrics.RedactURL(again); twice != plain {
+				t.Fatalf("%q becomes %q", plain, twice)
+			}
 		}
 	})
 }
