@@ -19,9 +19,10 @@ type Scope struct {
 	start time.Time
 
 	mu      sync.Mutex
-	records []CallRecord
+	spans   []interval   // of the calls that are listed
+	records []CallRecord // the same calls for Config.OnScope; none without it
 	calls   int
-	ended   bool
+	ended   bool // from then on nothing changes
 }
 
 // CallRecord is a call as a row of its scope's waterfall. Start and End are offsets from the start of the scope.
@@ -106,11 +107,18 @@ func (s *Scope) begin(upstream string, start time.Time) (slot int16) {
 		return -1
 	}
 	s.calls++
-	if len(s.records) == maxRecords {
+	if len(s.spans) == maxRecords {
 		return -1
 	}
-	s.records = append(s.records, CallRecord{Upstream: upstream, Start: start.Sub(s.start), Late: true})
-	return int16(len(s.records) - 1)
+	if s.spans == nil {
+		s.spans = make([]interval, 0, 8) // enough for most
+	}
+	offset := start.Sub(s.start)
+	s.spans = append(s.spans, interval{offset, open})
+	if s.keeps() {
+		s.records = append(s.records, CallRecord{Upstream: upstream, Start: offset, Late: true})
+	}
+	return int16(len(s.spans) - 1)
 }
 
 func (s *Scope) keeps() bool { return s.m.cfg.OnScope != nil }
@@ -122,16 +130,20 @@ func (s *Scope) end(slot int16, c *Call) {
 	if slot < 0 || s.ended {
 		return
 	}
-	r := &s.records[slot]
-	r.Late, r.End = false, r.Start+c.Duration
+	s.spans[slot].end = s.spans[slot].start + c.Duration
 	if s.keeps() {
-		r.Method, r.Template, r.Status, r.Error, r.Cache = c.Method, c.Template, c.Status, c.Error, c.Cache
-		r.KeyHash, r.TimeLeft, r.Phases = c.KeyHash, c.TimeLeft, c.Phases
-		r.Attempts = c.Records
-		for i := range r.Attempts { // offsets of the call until here
-			r.Attempts[i].Start += r.Start
-			r.Attempts[i].End += r.Start
-		}
+		s.records[slot].fill(c)
+	}
+}
+
+func (r *CallRecord) fill(c *Call) {
+	r.Late, r.End = false, r.Start+c.Duration
+	r.Method, r.Template, r.Status, r.Error, r.Cache = c.Method, c.Template, c.Status, c.Error, c.Cache
+	r.KeyHash, r.TimeLeft, r.Phases = c.KeyHash, c.TimeLeft, c.Phases
+	r.Attempts = c.Records
+	for i := range r.Attempts { // offsets of the call until here
+		r.Attempts[i].Start += r.Start
+		r.Attempts[i].End += r.Start
 	}
 }
 
@@ -143,34 +155,47 @@ func (s *Scope) finish(ctx context.Context, now time.Time, status int) {
 		return
 	}
 	s.ended = true
-	rep := ScopeReport{
-		Name: s.name, Start: s.start, Duration: now.Sub(s.start), Status: status, Calls: s.calls, Records: s.records,
-	}
 	s.mu.Unlock()
 
-	rep.derive()
-	k := key{s.m.routes.value(rep.Name)}
-	s.m.size(ctx, inboundCalls, int64(rep.Calls), k)
-	s.m.took(ctx, inboundWaiting, rep.Waiting, k)
+	k, waiting := key{s.m.routes.value(s.name)}, union(s.spans)
+	s.m.size(ctx, inboundCalls, int64(s.calls), k)
+	s.m.took(ctx, inboundWaiting, waiting, k)
 	if s.keeps() {
+		rep := ScopeReport{
+			Name: s.name, Start: s.start, Duration: now.Sub(s.start), Status: status, Calls: s.calls, Records: s.records,
+			Waiting: waiting,
+		}
+		rep.derive()
 		s.m.cfg.OnScope(rep)
 	}
 }
 
-// derive computes what follows from the records.
+// An interval is when a call was open, as offsets from the start of its scope.
+type interval struct{ start, end time.Duration }
+
+// open is the end of a call that has none yet.
+const open time.Duration = -1
+
+// union is the time that lies in at least one of the intervals, which it sorts. Those without an end do not count.
+func union(all []interval) (sum time.Duration) {
+	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.start, b.start) })
+	var until time.Duration // up to here it is known who waited
+	for _, c := range all {
+		if c.end > until {
+			sum += c.end - max(c.start, until)
+			until = c.end
+		}
+	}
+	return sum
+}
+
+// derive computes what follows from the records and the waiting time.
 func (r *ScopeReport) derive() {
 	slices.SortStableFunc(r.Records, func(a, b CallRecord) int { return cmp.Compare(a.Start, b.Start) })
-	var until time.Duration // up to here it is known who waited
 	for i := range r.Records {
-		c := &r.Records[i]
-		if c.Late {
+		if c := &r.Records[i]; c.Late {
 			c.End = r.Duration
 			r.Late++
-			continue
-		}
-		if c.End > until {
-			r.Waiting += c.End - max(c.Start, until)
-			until = c.End
 		}
 	}
 	r.Own = r.Duration - r.Waiting

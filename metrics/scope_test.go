@@ -1,13 +1,17 @@
 package metrics_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/sortie-go/sortie/metrics"
 )
@@ -110,5 +114,52 @@ func TestScopesKeep128Calls(t *testing.T) {
 	scope.End()
 	if rep.Name != "nightly" || rep.Calls != 200 || len(rep.Records) != 128 || rep.Late != 0 {
 		t.Errorf("%s: %d calls, %d records, %d late", rep.Name, rep.Calls, len(rep.Records), rep.Late)
+	}
+}
+
+// runJob runs a job that makes n calls.
+func runJob(ctx context.Context, m *metrics.Metrics, u *metrics.Upstream, n int) {
+	ctx, scope := m.StartScope(ctx, "nightly")
+	for range n {
+		_, call := u.StartCall(ctx, "internal", time.Time{})
+		call.End(&metrics.Call{})
+	}
+	scope.End()
+}
+
+// Without Config.OnScope a scope keeps when its calls began and ended, and no more.
+func TestAScopeWithoutAListenerIsSmall(t *testing.T) {
+	m := newMetrics(t, metrics.Config{TracerProvider: tracenoop.NewTracerProvider()})
+	u, ctx := m.Upstream("catalog"), t.Context()
+	for calls, most := range map[int]uint64{0: 256, 5: 512, 50: 4 << 10, 500: 6 << 10} {
+		const runs = 100
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range runs {
+			runJob(ctx, m, u, calls)
+		}
+		runtime.ReadMemStats(&after)
+		if n := (after.TotalAlloc - before.TotalAlloc) / runs; n > most {
+			t.Errorf("%d calls: %d bytes, at most %d are allowed", calls, n, most)
+		}
+	}
+}
+
+// What a scope costs beside its calls, without and with a listener.
+func BenchmarkScope(b *testing.B) {
+	for _, c := range []struct {
+		name     string
+		listener func(metrics.ScopeReport)
+	}{{"alone", nil}, {"listener", func(metrics.ScopeReport) {}}} {
+		m := newMetrics(b, metrics.Config{TracerProvider: tracenoop.NewTracerProvider(), OnScope: c.listener})
+		u := m.Upstream("catalog")
+		for _, calls := range []int{5, 50} {
+			b.Run(fmt.Sprintf("%s/calls=%d", c.name, calls), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					runJob(b.Context(), m, u, calls)
+				}
+			})
+		}
 	}
 }
