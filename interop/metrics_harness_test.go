@@ -22,16 +22,18 @@ import (
 // telemetry is Metrics over the OpenTelemetry SDK, with a reader and a recorder in memory.
 type telemetry struct {
 	*metrics.Metrics
-	t      *testing.T
-	reader *sdkmetric.ManualReader
-	spans  *tracetest.SpanRecorder
+	t        *testing.T
+	reader   *sdkmetric.ManualReader
+	provider *sdkmetric.MeterProvider
+	spans    *tracetest.SpanRecorder
 }
 
 // observed returns telemetry with everything on.
 func observed(t *testing.T, cfg metrics.Config) *telemetry {
 	t.Helper()
 	tel := &telemetry{t: t, reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
-	cfg.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(tel.reader))
+	tel.provider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(tel.reader))
+	cfg.MeterProvider = tel.provider
 	cfg.TracerProvider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(tel.spans))
 	cfg.Propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 	m, err := metrics.New(cfg)

@@ -1,13 +1,19 @@
 package interop_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/baggage"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sortie-go/sortie/metrics"
@@ -46,6 +52,89 @@ func TestCounterOfArrivalsStartsAtZero(t *testing.T) {
 	tel.Inbound(http.NotFoundHandler())
 	if got, ok := tel.values("sortie.inbound.requests")[""]; got != 0 || !ok {
 		t.Error(tel.values("sortie.inbound.requests"))
+	}
+}
+
+// A program may set OpenTelemetry's globals after it has wrapped its handlers, and a counter outlasts Close.
+func TestArrivalsBeforeAndAfterTheProvider(t *testing.T) {
+	inItsOwnProcess(t, func() {
+		m, err := metrics.New(metrics.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := m.Inbound(http.NotFoundHandler())
+		tel := &telemetry{t: t, reader: sdkmetric.NewManualReader()}
+		otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(tel.reader)))
+		tel.want("sortie.inbound.requests", map[string]float64{"": 0})
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		tel.want("sortie.inbound.requests", map[string]float64{"": 1})
+
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		tel.want("sortie.inbound.requests", map[string]float64{"": 2})
+		if got := tel.values("queries_per_second"); len(got) != 0 {
+			t.Errorf("after Close: %v", got)
+		}
+	})
+}
+
+// inItsOwnProcess runs a part of a test that changes what all tests of a process share.
+func inItsOwnProcess(t *testing.T, run func()) {
+	t.Helper()
+	if os.Getenv("INTEROP_OWN_PROCESS") == t.Name() {
+		run()
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), "INTEROP_OWN_PROCESS="+t.Name())
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Two Metrics over one provider add up, as other counters do.
+func TestArrivalsOfTwoMetricsAddUp(t *testing.T) {
+	tel := observed(t, metrics.Config{})
+	second, err := metrics.New(metrics.Config{MeterProvider: tel.provider})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	for _, m := range []*metrics.Metrics{tel.Metrics, second, second} {
+		m.Inbound(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	}
+	tel.want("sortie.inbound.requests", map[string]float64{"": 3})
+}
+
+// Waiting time does not depend on whether somebody listens to scopes.
+func TestWaitingTimeWithAndWithoutAListener(t *testing.T) {
+	for name, listener := range map[string]func(metrics.ScopeReport){"alone": nil, "listener": func(metrics.ScopeReport) {}} {
+		synctest.Test(t, func(t *testing.T) {
+			tel := observed(t, metrics.Config{OnScope: listener})
+			u := tel.Upstream("catalog")
+			ctx, scope := tel.StartScope(t.Context(), "nightly")
+			_, late := u.StartCall(ctx, "internal", time.Now())
+			time.Sleep(10 * ms)
+			_, long := u.StartCall(ctx, "internal", time.Now())
+			time.Sleep(10 * ms)
+			_, short := u.StartCall(ctx, "internal", time.Now())
+			time.Sleep(10 * ms)
+			short.End(&metrics.Call{Duration: 10 * ms})
+			time.Sleep(20 * ms)
+			long.End(&metrics.Call{Duration: 40 * ms})
+			time.Sleep(50 * ms)
+			scope.End()
+			late.End(&metrics.Call{Duration: 100 * ms})
+			p := tel.collect()["sortie.inbound.waiting.duration"]
+			if len(p) != 1 || p[0].value != 0.04 || p[0].series() != "http.route=nightly" {
+				t.Errorf("%s: %+v, want 40 ms", name, p)
+			}
+			if p := tel.collect()["sortie.inbound.calls"]; len(p) != 1 || p[0].value != 3 {
+				t.Errorf("%s: %+v, want 3 calls", name, p)
+			}
+		})
 	}
 }
 
@@ -99,7 +188,7 @@ func TestInboundRequestsAreMeasuredByRoute(t *testing.T) {
 		get + "http.response.status_code=418 http.route=/items/{id} network.protocol.version=1.1 url.scheme=http":                  2,
 		"error.type=502 " + get + "http.response.status_code=502 http.route=/bad network.protocol.version=1.1 url.scheme=http":     1,
 		"error.type=panic " + get + "http.response.status_code=500 http.route=/panic network.protocol.version=1.1 url.scheme=http": 1,
-		get + "http.response.status_code=404 http.route=_OTHER network.protocol.version=1.1 url.scheme=http":                       1,
+		get + "http.response.status_code=404 network.protocol.version=1.1 url.scheme=http":                                         1,
 	})
 	tel.want("sortie.inbound.requests", map[string]float64{"": 5})
 	for _, p := range tel.collect()["sortie.inbound.calls"] {
@@ -107,6 +196,25 @@ func TestInboundRequestsAreMeasuredByRoute(t *testing.T) {
 			t.Errorf("%d requests with %v calls", p.count, p.value)
 		}
 	}
+}
+
+// What has no route has no attribute either; "_OTHER" are the routes for which there was no room.
+func TestOnlyRoutesBeyondTheBoundAreOther(t *testing.T) {
+	tel := observed(t, metrics.Config{})
+	const routes = 200
+	for i := range routes + 2 {
+		_, scope := tel.StartScope(t.Context(), fmt.Sprint("job", i))
+		scope.End()
+	}
+	_, scope := tel.StartScope(t.Context(), "")
+	scope.End()
+	got := tel.values("sortie.inbound.calls")
+	if len(got) != routes+2 || got["http.route=job199"] != 1 || got["http.route=_OTHER"] != 2 || got[""] != 1 {
+		t.Errorf("%d series, %v of _OTHER, %v without a route", len(got), got["http.route=_OTHER"], got[""])
+	}
+	tel.want("sortie.metrics.folded", map[string]float64{
+		"sortie.instrument=sortie.inbound.calls": 2, "sortie.instrument=sortie.inbound.waiting.duration": 2,
+	})
 }
 
 // Trace context goes to both sides, baggage to the internal one only, and the caller's header is not written to.

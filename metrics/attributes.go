@@ -106,7 +106,7 @@ var dimensions = [numDimensions]struct {
 	byFacadeOutcome:   {key: keyOutcome, values: []string{"complete", "degraded", "failed"}},
 	byPart:            {key: keyPart, bound: "names of parts, at most 50 of a facade"},
 	byPartOutcome:     {key: keyOutcome, values: []string{"ok", "fallback", "skipped", "failed", "cancelled", "unused", "late"}},
-	byRoute:           {key: semconv.HTTPRouteKey, bound: "routes of the service and names of jobs, at most 200"},
+	byRoute:           {key: semconv.HTTPRouteKey, optional: true, bound: "routes of the service and names of jobs, at most 200"},
 	byScheme:          {key: semconv.URLSchemeKey, values: []string{"http", "https"}},
 	byStatus:          {key: semconv.HTTPResponseStatusCodeKey, optional: true, bound: "from 100 to 599"},
 	byProtocol:        {key: semconv.NetworkProtocolVersionKey, values: []string{"1.0", "1.1", "2", "3"}, optional: true},
@@ -187,12 +187,11 @@ func (m *Metrics) appendAttributes(out []attribute.KeyValue, d dimension, v valu
 	case byFacade:
 		return append(out, k.String(nameOf(&m.facades, v)))
 	case byPart:
-		p, ok := m.parts.name(v)
-		if !ok {
-			p.name = other
-		}
-		return append(out, k.String(p.name))
+		return append(out, k.String(m.partOf(v)))
 	case byRoute:
+		if v == unnamed { // as the conventions want it: no route, no attribute
+			return out
+		}
 		return append(out, k.String(nameOf(&m.routes, v)))
 	case byQuestion:
 		return append(out, k.String(nameOf(&m.hosts, v)))
@@ -245,10 +244,24 @@ func (id instrument) folded(k key) bool {
 // named reports whether the values are those of a table of names.
 func (d dimension) named() bool {
 	switch d {
-	case byUpstream, bySource, byFacade, byPart, byRoute, byEndpoint:
+	case byUpstream, bySource, byFacade, byPart, byRoute, byEndpoint, byQuestion:
 		return true
 	}
 	return false
+}
+
+// folds is how many keys fold can make.
+func (id instrument) folds() int {
+	n := 1
+	for _, d := range table[id].by {
+		switch d {
+		case byErrorType:
+			n *= int(numErrorTypes) + numFailures
+		case byInstrument:
+			n *= int(numInstruments)
+		}
+	}
+	return n
 }
 
 // fold is the key to which measurements go when their instrument has too many attribute sets. It keeps the error type: the

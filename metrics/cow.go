@@ -22,24 +22,23 @@ func (c *cow[K, V]) get(k K) (V, bool) {
 	return v, ok
 }
 
-// add returns what is kept for k, which build makes if there is nothing yet. If there is no room for more than limit
-// entries, it returns false.
-func (c *cow[K, V]) add(k K, limit int, build func() V) (V, bool) {
+// add returns what is kept for k, which build makes if there is nothing yet: it is told how many entries came before. If
+// there is no room for more than limit entries, it returns false.
+func (c *cow[K, V]) add(k K, limit int, build func(n int) V) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if v, ok := c.get(k); ok {
 		return v, true
 	}
-	old := c.current.Load()
 	grown := make(map[K]V)
-	if old != nil {
-		if len(*old) >= limit {
-			var none V
-			return none, false
-		}
+	if old := c.current.Load(); old != nil {
 		maps.Copy(grown, *old)
 	}
-	v := build()
+	if len(grown) >= limit {
+		var none V
+		return none, false
+	}
+	v := build(len(grown))
 	grown[k] = v
 	c.current.Store(&grown)
 	return v, true
@@ -60,13 +59,11 @@ const (
 	firstName
 )
 
-// names numbers what stands in an attribute and comes from configuration: at most limit of them.
+// names numbers what stands in an attribute and comes from configuration: at most limit of them, after the first two and
+// the skip numbers that belong to others.
 type names[T comparable] struct {
-	limit int
-	index cow[T, value]
-
-	mu   sync.Mutex
-	list []T // by value less firstName; guarded by mu
+	cow[T, value]
+	limit, skip int
 }
 
 // value returns the number of v.
@@ -75,37 +72,32 @@ func (n *names[T]) value(v T) value {
 	if v == none {
 		return unnamed
 	}
-	if i, ok := n.index.get(v); ok {
+	if i := n.known(v); i != unnamed {
 		return i
 	}
-	if n.index.full(n.limit) {
-		return overflow
-	}
-	i, ok := n.index.add(v, n.limit, func() value {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.list = append(n.list, v)
-		return firstName + value(len(n.list)-1)
-	})
-	if !ok {
-		return overflow
-	}
-	return i
+	i, _ := n.add(v, n.limit, func(before int) value { return firstName + value(n.skip+before) })
+	return or(i, overflow)
 }
 
-// known returns the number of v if it has one, else unnamed.
+// known returns the number of v if it has one. Else, if there is room, v was never given one; if there is none, it may have
+// been turned away.
 func (n *names[T]) known(v T) value {
-	i, _ := n.index.get(v)
+	i, ok := n.get(v)
+	if !ok && n.full(n.limit) {
+		return overflow
+	}
 	return i
 }
 
-// name returns what i is the number of; false for "_OTHER".
+// name returns what i is the number of; false for "_OTHER". It searches, as an attribute set is spelt out only once.
 func (n *names[T]) name(i value) (T, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if i < firstName || int(i-firstName) >= len(n.list) {
-		var none T
-		return none, false
+	if all := n.current.Load(); all != nil {
+		for v, number := range *all {
+			if number == i {
+				return v, true
+			}
+		}
 	}
-	return n.list[i-firstName], true
+	var none T
+	return none, false
 }

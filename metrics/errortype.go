@@ -34,6 +34,9 @@ const (
 	numErrorTypes
 )
 
+// numFailures is how many status codes are error types: 400 to 599.
+const numFailures = 200
+
 var errorTypeNames = [numErrorTypes]string{
 	ErrorTimeout:           "timeout",
 	ErrorConnectTimeout:    "connect_timeout",

@@ -32,7 +32,6 @@ func (m *Metrics) Inbound(next http.Handler) http.Handler {
 		return next
 	}
 	m.arrived.begin()
-	m.count(detached(), inboundRequests, 0, key{}) // a rate needs the zero from which the counter starts
 	return &inbound{m, next}
 }
 
@@ -45,7 +44,6 @@ func (h *inbound) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m, now := h.m, time.Now()
 	ctx := m.tracing.extract(r.Context(), r.Header)
 	m.arrived.add(now)
-	m.count(ctx, inboundRequests, 1, key{})
 	v := visit{m: m, method: m.methods.value(r.Method), scheme: schemeOf(r), out: answer{ResponseWriter: w}}
 	v.scope.m, v.scope.start = m, now
 	ctx = context.WithValue(ctx, scopeKey{}, &v.scope)

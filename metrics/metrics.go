@@ -14,8 +14,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// The bounds of what may stand in attributes. With maxSets an instrument stays below the 2,000 at which the SDK gives up,
-// also after each error type has been folded: those are 219 more.
+// The bounds of what may stand in attributes. With maxSets an instrument stays below the 2,000 at which the SDK gives up.
 const (
 	maxSets      = 1500
 	maxEndpoints = 500
@@ -37,7 +36,7 @@ type Metrics struct {
 	cfg     Config
 	methods methods
 	tracing tracing
-	arrived arrivals
+	arrived *arrivals
 
 	inst [numInstruments]recorder
 	sets [numInstruments]cow[key, *options]
@@ -45,11 +44,8 @@ type Metrics struct {
 	lost [numInstruments]atomic.Uint64      // measurements that went there
 
 	upstreams, sources, facades, routes, hosts names[string]
-	parts                                      names[partName]
+	parts                                      [firstName + maxFacades]names[string] // of each facade
 	endpoints                                  names[address]
-
-	partsMu sync.Mutex
-	partsOf [firstName + maxFacades]int // names of parts that a facade has; guarded by partsMu
 
 	registration metric.Registration
 	observers    observers
@@ -74,17 +70,20 @@ type options struct {
 	folded  bool
 }
 
-// New returns Metrics that record what cfg says. It reports every mistake in cfg at once, and what the MeterProvider
-// objects to. [Metrics.Close] ends the observation of gauges.
+// New returns Metrics that record what cfg says. It reports every mistake in cfg at once, or else what the MeterProvider
+// objects to, and then returns nil. [Metrics.Close] ends the observation of gauges.
 func New(cfg Config) (*Metrics, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	m := &Metrics{cfg: cfg, methods: newMethods(cfg.Methods)}
 	m.upstreams.limit = or(cfg.MaxUpstreams, defaultUpstreams)
-	m.sources.limit, m.facades.limit, m.parts.limit = maxSources, maxFacades, maxFacades*maxParts
+	m.sources.limit, m.facades.limit = maxSources, maxFacades
+	for i := range m.parts {
+		m.parts[i].limit, m.parts[i].skip = maxParts, i*maxParts
+	}
 	m.routes.limit, m.hosts.limit, m.endpoints.limit = maxRoutes, maxHosts, maxEndpoints
-	m.arrived.window = int64(or(cfg.Window, defaultWindow) / time.Second)
+	m.arrived = &arrivals{window: int64(or(cfg.Window, defaultWindow) / time.Second)}
 
 	meters := cfg.MeterProvider
 	if meters == nil {
@@ -93,11 +92,14 @@ func New(cfg Config) (*Metrics, error) {
 	version := moduleVersion()
 	m.tracing.init(&cfg, version)
 	meter := meters.Meter(scopeName, metric.WithInstrumentationVersion(version), metric.WithSchemaURL(semconv.SchemaURL))
-	return m, m.makeInstruments(meter)
+	if err := m.makeInstruments(meter); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
-// Close ends the observation of gauges, so that their last values are not reported for ever. What is recorded afterwards
-// still counts. It is idempotent, and nil after the first call.
+// Close ends the observation of gauges, so that their last values are not reported for ever. Counters keep what they have,
+// and what is recorded afterwards still counts. It is idempotent, and nil after the first call.
 func (m *Metrics) Close() error {
 	if m == nil {
 		return nil
@@ -123,7 +125,7 @@ func (m *Metrics) makeInstruments(meter metric.Meter) error {
 		if err != nil {
 			all = append(all, fmt.Errorf("metrics: %s: %w", table[id].name, err))
 		}
-		if o != nil {
+		if o != nil && id != inboundRequests {
 			observed = append(observed, o)
 		}
 	}
@@ -133,6 +135,12 @@ func (m *Metrics) makeInstruments(meter metric.Meter) error {
 	r, err := meter.RegisterCallback(m.observe, observed...)
 	if err != nil {
 		return fmt.Errorf("metrics: registering the observed gauges: %w", err)
+	}
+	// The counter outlasts Close, like all counters, so it has a registration of its own, which keeps no more than the
+	// arrivals alive.
+	requests := m.inst[inboundRequests].observed
+	if _, err := meter.RegisterCallback(m.arrived.observe(requests), requests); err != nil {
+		return errors.Join(fmt.Errorf("metrics: registering the counter of arrivals: %w", err), r.Unregister())
 	}
 	m.registration = r
 	return nil
@@ -151,6 +159,9 @@ func (r *recorder) make(meter metric.Meter, id instrument) (o metric.Observable,
 		r.count, err = meter.Int64Counter(row.name, unit, text)
 	case upDown:
 		r.upDown, err = meter.Int64UpDownCounter(row.name, unit, text)
+	case observedCounter:
+		r.observed, err = meter.Int64ObservableCounter(row.name, unit, text)
+		return r.observed, err
 	case gaugeSeconds:
 		r.gauge, err = meter.Float64Gauge(row.name, unit, text)
 	case observedUpDown:
@@ -193,8 +204,9 @@ func (m *Metrics) options(ctx context.Context, id instrument, k key) *options {
 }
 
 func (m *Metrics) newOptions(id instrument, k key) *options {
-	if !m.sets[id].full(maxSets) {
-		if o, ok := m.sets[id].add(k, maxSets, func() *options { return m.build(id, k) }); ok {
+	room := maxSets - id.folds()
+	if !m.sets[id].full(room) {
+		if o, ok := m.sets[id].add(k, room, func(int) *options { return m.build(id, k) }); ok {
 			return o
 		}
 	}
@@ -202,7 +214,7 @@ func (m *Metrics) newOptions(id instrument, k key) *options {
 	if o, ok := m.fold[id].get(k); ok {
 		return o
 	}
-	o, _ := m.fold[id].add(k, maxSets, func() *options {
+	o, _ := m.fold[id].add(k, id.folds(), func(int) *options {
 		o := m.build(id, k)
 		o.folded = true
 		return o

@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/propagation"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/sortie-go/sortie/metrics"
@@ -50,6 +53,64 @@ func TestNewTellsEveryMistakeAtOnce(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "Methods[0]") {
 		t.Error(err)
+	}
+}
+
+// refusing is a provider whose instruments and callbacks fail, as those of an SDK do whose views contradict each other.
+type refusing struct {
+	noop.MeterProvider
+	histograms error
+	callbacks  []error // one after another
+}
+
+type refusingMeter struct {
+	noop.Meter
+	*refusing
+}
+
+func (r *refusing) Meter(string, ...metric.MeterOption) metric.Meter {
+	return refusingMeter{refusing: r}
+}
+
+func (r refusingMeter) Float64Histogram(string, ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return noop.Float64Histogram{}, r.histograms
+}
+
+func (r refusingMeter) RegisterCallback(metric.Callback, ...metric.Observable) (metric.Registration, error) {
+	err := r.callbacks[0]
+	r.callbacks = r.callbacks[1:]
+	return noop.Registration{}, err
+}
+
+// Half a Metrics is of no use, and a caller that only logs the error must not go on with it.
+func TestNewReturnsNilBesideAnError(t *testing.T) {
+	wrong := errors.New("wrong")
+	for name, provider := range map[string]*refusing{
+		"instruments":     {histograms: wrong},
+		"callback":        {callbacks: []error{wrong}},
+		"second callback": {callbacks: []error{nil, wrong}},
+	} {
+		if m, err := metrics.New(metrics.Config{MeterProvider: provider}); m != nil || !errors.Is(err, wrong) {
+			t.Errorf("%s: %v, %v", name, m, err)
+		}
+	}
+	if m, err := metrics.New(metrics.Config{Window: 1}); m != nil || err == nil {
+		t.Errorf("%v, %v", m, err)
+	}
+}
+
+// Nothing but the package of their type tells OpenTelemetry's placeholders from providers that work. When that package is
+// renamed, calls cost spans that nobody sees.
+func TestPlaceholdersOfOpenTelemetryAreKnown(t *testing.T) {
+	for _, v := range []any{otel.GetTracerProvider(), otel.GetTextMapPropagator()} { // no test here sets the globals
+		if !metrics.IsPlaceholder(v) {
+			t.Errorf("%T is not known: see isPlaceholder in tracing.go", v)
+		}
+	}
+	for _, v := range []any{tracenoop.NewTracerProvider(), &tracenoop.TracerProvider{}, propagation.TraceContext{}, &propagation.Baggage{}} {
+		if metrics.IsPlaceholder(v) {
+			t.Errorf("%T is none", v)
+		}
 	}
 }
 

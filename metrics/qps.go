@@ -1,8 +1,11 @@
 package metrics
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
+
+	"go.opentelemetry.io/otel/metric"
 )
 
 // arrivals counts inbound requests by the second, in a ring that outlasts the longest window. Counting takes no lock and
@@ -37,6 +40,17 @@ func (a *arrivals) add(now time.Time) {
 		if slot.CompareAndSwap(old, grown) {
 			return
 		}
+	}
+}
+
+// observe returns the callback of their counter, which is there, at zero, before the first arrival: a rate needs a point to
+// start from.
+func (a *arrivals) observe(counter metric.Int64Observable) metric.Callback {
+	return func(_ context.Context, to metric.Observer) error {
+		if a.begun.Load() != nil {
+			to.ObserveInt64(counter, int64(a.total.Load()))
+		}
+		return nil
 	}
 }
 

@@ -111,28 +111,14 @@ func (f *Facade) Ended(ctx context.Context, took time.Duration, outcome string) 
 // ran when the run returned. Beyond 50 names of parts in a facade it counts under "_OTHER".
 func (f *Facade) Part(ctx context.Context, name, outcome string) {
 	if f != nil {
-		f.m.count(ctx, facadeParts, 1, key{f.value, f.part(name), byPartOutcome.valueOf(outcome)})
+		f.m.count(ctx, facadeParts, 1, key{f.value, f.m.parts[f.value].value(name), byPartOutcome.valueOf(outcome)})
 	}
 }
 
-// A partName is the name of a part, which is told apart from that of another facade.
-type partName struct {
-	facade value
-	name   string
-}
-
-func (f *Facade) part(name string) value {
-	m, p := f.m, partName{f.value, name}
-	if v := m.parts.known(p); v != unnamed || name == "" {
-		return v
+// partOf returns the name of a part. The tables of the facades share their numbers out among them.
+func (m *Metrics) partOf(v value) string {
+	if v < firstName {
+		return other
 	}
-	m.partsMu.Lock()
-	defer m.partsMu.Unlock()
-	if m.parts.known(p) == unnamed {
-		if m.partsOf[f.value] == maxParts {
-			return overflow
-		}
-		m.partsOf[f.value]++
-	}
-	return m.parts.value(p)
+	return nameOf(&m.parts[(v-firstName)/maxParts], v)
 }

@@ -65,6 +65,7 @@ const (
 	counter
 	upDown
 	gaugeSeconds
+	observedCounter
 	observedUpDown
 	observedGauge
 	observedSeconds // a gauge too
@@ -72,7 +73,7 @@ const (
 
 var kindNames = [...]string{
 	histogramSeconds: "histogram", histogramCount: "histogram", counter: "counter", upDown: "updown", gaugeSeconds: "gauge",
-	observedUpDown: "updown, observed", observedGauge: "gauge, observed", observedSeconds: "gauge, observed",
+	observedCounter: "counter, observed", observedUpDown: "updown, observed", observedGauge: "gauge, observed", observedSeconds: "gauge, observed",
 }
 
 var (
@@ -258,7 +259,7 @@ var table = [numInstruments]struct {
 	},
 	inboundRequests: {
 		name: "sortie.inbound.requests", unit: "{request}", text: "Inbound requests, counted as they arrive.",
-		kind: counter,
+		kind: observedCounter,
 	},
 	queriesPerSecond: { // a unit would become part of the name in Prometheus
 		name: "queries_per_second", text: "Inbound requests a second, over the last seconds.",
