@@ -374,31 +374,6 @@ func TestSecretsAreNotInSpans(t *testing.T) {
 	})
 }
 
-// net/http has no word for a request that waits for an HTTP/2 stream.
-func TestTheWaitForAStreamIsAcquireTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := measure(t, client.Policy{Conns: &client.Conns{Protocol: client.H2C, MaxConns: 1, MaxStreams: 1}}, func(cfg *client.Config) {
-			cfg.Upstreams[0].External[0] = "http://10.0.0.9"
-		})
-		server := &sortietest.Upstream{Network: m.net, Address: "10.0.0.9:80", HTTP2: true}
-		server.Steps = []sortietest.Step{sortietest.OK("hello").After(50 * time.Millisecond)}
-		server.Start(t)
-		var calls sync.WaitGroup
-		for range 3 {
-			calls.Go(func() { m.call(t.Context(), http.MethodGet, up) })
-		}
-		calls.Wait()
-		sums := map[string]float64{}
-		for _, p := range m.collect()["sortie.call.phase.duration"] {
-			phase, _ := p.set.Value("sortie.phase")
-			sums[phase.String()] = p.value
-		}
-		if a, s := sums["acquire"], sums["server"]; a < 0.149 || a > 0.151 || s < 0.149 || s > 0.151 {
-			t.Errorf("acquire %v s, server %v s; want 0.15 (0, 50 and 100 ms) and 0.15", a, s)
-		}
-	})
-}
-
 func TestTheTraceContextIsThatOfTheAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := measure(t, client.Policy{}, func(cfg *client.Config) {

@@ -121,8 +121,9 @@ func TestCallsBelongToTheirInboundRequest(t *testing.T) {
 	})
 }
 
-// The dialled address is a fact of the wire; the series show the configured host.
-func TestSeriesNameTheConfiguredHost(t *testing.T) {
+// The dialled address is a fact of the wire; the series show the configured host. A series for each peer of a connection would be one
+// for each pod that ever was.
+func TestSeriesNameTheConfiguredHost_semconv3279(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := measure(t, client.Policy{}, func(cfg *client.Config) {
 			dial := cfg.Dial
@@ -133,9 +134,16 @@ func TestSeriesNameTheConfiguredHost(t *testing.T) {
 		})
 		m.server.Play(sortietest.OK("hello"))
 		m.call(t.Context(), http.MethodGet, up)
-		for series := range m.values("http.client.request.duration") {
-			if !strings.Contains(series, "server.address=localhost server.port=80") {
-				t.Errorf("series %s", series)
+		for _, name := range []string{"http.client.request.duration", "http.client.open_connections", "sortie.connection.opened"} {
+			found := m.values(name)
+			if len(found) == 0 {
+				t.Errorf("%s has no series", name)
+			}
+			for series := range found {
+				named := strings.Contains(series, "server.address=localhost server.port=80") || name == "sortie.connection.opened"
+				if !named || strings.Contains(series, "10.0.0.1") || strings.Contains(series, "peer") {
+					t.Errorf("%s: series %s", name, series)
+				}
 			}
 		}
 	})
