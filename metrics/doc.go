@@ -44,15 +44,21 @@
 //
 // A call is an INTERNAL span, "call catalog", and each of its attempts a CLIENT span below it, as the semantic conventions
 // ask: retries and hedges are attempts. An attempt's span ends with the response's headers, and its histogram says the same
-// as its span; the call's ends with the body. Both carry the time account, as sortie.phase.* in seconds. URLs are cleaned
-// by [RedactURL]. Trace context is sent to both sides, baggage to internal endpoints only. A call that its caller
-// cancelled is no error.
+// as its span; the call's ends with the body.
+//
+// An attempt is recorded later than it ends: when its body is over, since a body that breaks is a failed attempt and only its
+// end tells. Its CLIENT span and http.client.request.duration then get the time to the headers, as the span's end and as the value
+// of the histogram. So of a download of ten minutes neither is seen for ten minutes, and of one that is never closed nothing
+// is until its context ends; sortie.call.active shows such calls meanwhile.
+//
+// Both spans carry the time account, as sortie.phase.* in seconds. URLs are cleaned by [RedactURL]. Trace context is sent to
+// both sides, baggage to internal endpoints only. A call that its caller cancelled is no error.
 //
 // # What may be an attribute
 //
 // Only what the configuration or this package chose: names of upstreams, configured hosts, routes, words of closed sets.
 // Never a path, a peer's address, a host that came with a request, or the text of an error. All open sets are bounded, each
-// instrument has at most 1,500 attribute sets, and what comes beyond is folded into "_OTHER" with its error type kept;
+// instrument has at most 1,500 attribute sets, and what would be more is folded into "_OTHER" with its error type kept;
 // [Stats] and sortie.metrics.folded count that.
 //
 // # Costs
