@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,6 +108,30 @@ func TestFoldedMeasurementsAreCounted(t *testing.T) {
 		"sortie.upstream=a": 2, "sortie.upstream=b": 1, "sortie.upstream=_OTHER": 3,
 	})
 	tel.want("sortie.metrics.folded", map[string]float64{"sortie.instrument=sortie.breaker.rejected": 2})
+}
+
+// Names that many goroutines bring at the same time are all there, up to the last one that has room.
+func TestNamesOfManyGoroutines(t *testing.T) {
+	tel := observed(t, metrics.Config{MaxUpstreams: 50})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for i := range 50 {
+				tel.Upstream(fmt.Sprint("u", i)).BreakerRejected(t.Context())
+			}
+		})
+	}
+	all.Wait()
+	got := tel.values("sortie.breaker.rejected")
+	for series, n := range got {
+		if n != 8 {
+			t.Errorf("%s: %v, want 8", series, n)
+		}
+	}
+	if len(got) != 50 {
+		t.Errorf("%d series, want 50", len(got))
+	}
+	tel.want("sortie.metrics.folded", map[string]float64{})
 }
 
 // A lookup of a host for which there was no room is folded; one of a name that no endpoint has is not.

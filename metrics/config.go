@@ -32,7 +32,8 @@ type Config struct {
 	Methods []string
 
 	// OnScope, if not nil, gets each inbound request or job that has ended, with the calls made for it. It runs on the
-	// goroutine that ended the scope, under no lock.
+	// goroutine that ended the scope, under no lock. Its price is the records, of some 260 bytes for each call; 16 are kept
+	// without it.
 	OnScope func(ScopeReport)
 
 	// Development adds the instruments of the semantic conventions that may still change: active requests, open

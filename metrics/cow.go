@@ -12,13 +12,16 @@ type cow[K comparable, V any] struct {
 	mu      sync.Mutex // held while current is replaced
 }
 
-func (c *cow[K, V]) get(k K) (V, bool) {
-	m := c.current.Load()
-	if m == nil {
-		var none V
-		return none, false
+// all is the map at this moment. It is not changed any more.
+func (c *cow[K, V]) all() map[K]V {
+	if m := c.current.Load(); m != nil {
+		return *m
 	}
-	v, ok := (*m)[k]
+	return nil
+}
+
+func (c *cow[K, V]) get(k K) (V, bool) {
+	v, ok := c.all()[k]
 	return v, ok
 }
 
@@ -30,24 +33,20 @@ func (c *cow[K, V]) add(k K, limit int, build func(n int) V) (V, bool) {
 	if v, ok := c.get(k); ok {
 		return v, true
 	}
-	grown := make(map[K]V)
-	if old := c.current.Load(); old != nil {
-		maps.Copy(grown, *old)
-	}
-	if len(grown) >= limit {
+	old := c.all()
+	if len(old) >= limit {
 		var none V
 		return none, false
 	}
-	v := build(len(grown))
+	v := build(len(old))
+	grown := make(map[K]V, len(old)+1)
+	maps.Copy(grown, old)
 	grown[k] = v
 	c.current.Store(&grown)
 	return v, true
 }
 
-func (c *cow[K, V]) full(limit int) bool {
-	m := c.current.Load()
-	return m != nil && len(*m) >= limit
-}
+func (c *cow[K, V]) full(limit int) bool { return len(c.all()) >= limit }
 
 // A value is an attribute's value as a number: an entry of a closed set or of a table of names.
 type value = uint16
@@ -82,8 +81,9 @@ func (n *names[T]) value(v T) value {
 // known returns the number of v if it has one. Else, if there is room, v was never given one; if there is none, it may have
 // been turned away.
 func (n *names[T]) known(v T) value {
-	i, ok := n.get(v)
-	if !ok && n.full(n.limit) {
+	all := n.all()
+	i, ok := all[v]
+	if !ok && len(all) >= n.limit {
 		return overflow
 	}
 	return i
@@ -91,11 +91,9 @@ func (n *names[T]) known(v T) value {
 
 // name returns what i is the number of; false for "_OTHER". It searches, as an attribute set is spelt out only once.
 func (n *names[T]) name(i value) (T, bool) {
-	if all := n.current.Load(); all != nil {
-		for v, number := range *all {
-			if number == i {
-				return v, true
-			}
+	for v, number := range n.all() {
+		if number == i {
+			return v, true
 		}
 	}
 	var none T

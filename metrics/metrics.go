@@ -125,7 +125,7 @@ func (m *Metrics) makeInstruments(meter metric.Meter) error {
 		if err != nil {
 			all = append(all, fmt.Errorf("metrics: %s: %w", table[id].name, err))
 		}
-		if o != nil && id != inboundRequests {
+		if o != nil && table[id].kind != observedCounter {
 			observed = append(observed, o)
 		}
 	}
