@@ -169,7 +169,7 @@ func (s *AttemptSpan) End(a *Attempt) {
 		m.size(s.ctx, responseSize, a.Received, k)
 	}
 	if a.Conn != 0 {
-		m.count(s.ctx, connectionAcquired, 1, key{e.u.value, boolValue(a.Reused)})
+		m.count(s.ctx, connectionAcquired, key{e.u.value, boolValue(a.Reused)})
 	}
 	if s.span != nil {
 		s.endSpan(e, a)

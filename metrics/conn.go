@@ -29,7 +29,7 @@ func (e *Endpoint) Dialed(d Dial) {
 		return
 	}
 	ctx, m, u := detached(), e.u.m, e.u
-	m.count(ctx, connectionOpened, 1, key{u.value, value(d.Error.known())})
+	m.count(ctx, connectionOpened, key{u.value, value(d.Error.known())})
 	last := lastStep(d.Setup)
 	for i, step := range d.Setup {
 		if !step.Happened {
@@ -96,7 +96,7 @@ func (e *Endpoint) Closed(c Closed) {
 		return
 	}
 	ctx, m := detached(), e.u.m
-	m.count(ctx, connectionClosed, 1, key{e.u.value, byCloseReason.valueOf(c.Reason)})
+	m.count(ctx, connectionClosed, key{e.u.value, byCloseReason.valueOf(c.Reason)})
 	m.size(ctx, connectionRequests, int64(c.Requests), key{e.u.value})
 	m.took(ctx, connectionDuration, c.Age, key{e.value, protocolValue(c.Proto)})
 }

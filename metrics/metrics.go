@@ -198,7 +198,7 @@ func (m *Metrics) options(ctx context.Context, id instrument, k key) *options {
 	}
 	if o.folded && id != foldedMeasurements {
 		m.lost[id].Add(1)
-		m.count(ctx, foldedMeasurements, 1, key{value(id)})
+		m.count(ctx, foldedMeasurements, key{value(id)})
 	}
 	return o
 }

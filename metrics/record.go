@@ -21,9 +21,10 @@ func (m *Metrics) size(ctx context.Context, id instrument, n int64, k key) {
 	}
 }
 
-func (m *Metrics) count(ctx context.Context, id instrument, n int64, k key) {
+// count adds one to a counter.
+func (m *Metrics) count(ctx context.Context, id instrument, k key) {
 	if c := m.inst[id].count; c != nil && c.Enabled(ctx) {
-		c.Add(ctx, n, m.options(ctx, id, k).add...)
+		c.Add(ctx, 1, m.options(ctx, id, k).add...)
 	}
 }
 

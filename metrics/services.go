@@ -20,14 +20,14 @@ func (m *Metrics) Resolver() *Resolver {
 // counted by dnscache itself, which serves them in less time than a measurement takes.
 func (r *Resolver) Looked(ctx context.Context, result string) {
 	if r != nil {
-		r.m.count(ctx, dnsLookups, 1, key{byDNSResult.valueOf(result)})
+		r.m.count(ctx, dnsLookups, key{byDNSResult.valueOf(result)})
 	}
 }
 
 // Answered counts a question that a server answered: rcode is noerror, nxdomain, servfail or other.
 func (r *Resolver) Answered(rcode string) {
 	if r != nil {
-		r.m.count(detached(), dnsQuestions, 1, key{byRcode.valueOf(rcode)})
+		r.m.count(detached(), dnsQuestions, key{byRcode.valueOf(rcode)})
 	}
 }
 
@@ -69,7 +69,7 @@ func (c *Credential) Received(lifetime time.Duration) {
 // Happened counts an event: reason is blocked (a read waited), unchanged, clamped, stale_served or rejected.
 func (c *Credential) Happened(reason string) {
 	if c != nil {
-		c.m.count(detached(), credentialEvents, 1, key{c.value, byCredentialEvent.valueOf(reason)})
+		c.m.count(detached(), credentialEvents, key{c.value, byCredentialEvent.valueOf(reason)})
 	}
 }
 
@@ -111,7 +111,7 @@ func (f *Facade) Ended(ctx context.Context, took time.Duration, outcome string) 
 // ran when the run returned. Beyond 50 names of parts in a facade it counts under "_OTHER".
 func (f *Facade) Part(ctx context.Context, name, outcome string) {
 	if f != nil {
-		f.m.count(ctx, facadeParts, 1, key{f.value, f.m.parts[f.value].value(name), byPartOutcome.valueOf(outcome)})
+		f.m.count(ctx, facadeParts, key{f.value, f.m.parts[f.value].value(name), byPartOutcome.valueOf(outcome)})
 	}
 }
 

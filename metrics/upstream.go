@@ -45,7 +45,7 @@ func (m *Metrics) Upstream(name string) *Upstream {
 // failed. Moves to another endpoint and resends by the pool are no retries.
 func (u *Upstream) Retried(ctx context.Context, reason, outcome string) {
 	if u != nil {
-		u.m.count(ctx, retryAttempts, 1, key{u.value, byRetryReason.valueOf(reason), byRetryOutcome.valueOf(outcome)})
+		u.m.count(ctx, retryAttempts, key{u.value, byRetryReason.valueOf(reason), byRetryOutcome.valueOf(outcome)})
 	}
 }
 
@@ -53,14 +53,14 @@ func (u *Upstream) Retried(ctx context.Context, reason, outcome string) {
 // not_idempotent or draining.
 func (u *Upstream) RetrySuppressed(ctx context.Context, reason string) {
 	if u != nil {
-		u.m.count(ctx, retrySuppressed, 1, key{u.value, byRetryRefusal.valueOf(reason)})
+		u.m.count(ctx, retrySuppressed, key{u.value, byRetryRefusal.valueOf(reason)})
 	}
 }
 
 // Hedged counts a second attempt beside a slow one: outcome is won, lost or failed.
 func (u *Upstream) Hedged(ctx context.Context, outcome string) {
 	if u != nil {
-		u.m.count(ctx, hedgeAttempts, 1, key{u.value, byHedgeOutcome.valueOf(outcome)})
+		u.m.count(ctx, hedgeAttempts, key{u.value, byHedgeOutcome.valueOf(outcome)})
 	}
 }
 
@@ -68,28 +68,28 @@ func (u *Upstream) Hedged(ctx context.Context, outcome string) {
 // not_idempotent, panic or draining.
 func (u *Upstream) HedgeSuppressed(ctx context.Context, reason string) {
 	if u != nil {
-		u.m.count(ctx, hedgeSuppressed, 1, key{u.value, byHedgeRefusal.valueOf(reason)})
+		u.m.count(ctx, hedgeSuppressed, key{u.value, byHedgeRefusal.valueOf(reason)})
 	}
 }
 
 // BreakerChanged counts a change of a breaker: state, the new one, is closed, half_open or open; ejected of a balancer.
 func (u *Upstream) BreakerChanged(state string) {
 	if u != nil {
-		u.m.count(detached(), breakerTransitions, 1, key{u.value, byState.valueOf(state)})
+		u.m.count(detached(), breakerTransitions, key{u.value, byState.valueOf(state)})
 	}
 }
 
 // BreakerRejected counts an attempt that was not made since a breaker did not admit it.
 func (u *Upstream) BreakerRejected(ctx context.Context) {
 	if u != nil {
-		u.m.count(ctx, breakerRejected, 1, key{u.value})
+		u.m.count(ctx, breakerRejected, key{u.value})
 	}
 }
 
 // LimitRejected counts a call that the limit refused: reason is full, wait, deadline or draining.
 func (u *Upstream) LimitRejected(ctx context.Context, reason string) {
 	if u != nil {
-		u.m.count(ctx, limitRejected, 1, key{u.value, byLimitRefusal.valueOf(reason)})
+		u.m.count(ctx, limitRejected, key{u.value, byLimitRefusal.valueOf(reason)})
 	}
 }
 
