@@ -31,6 +31,7 @@ type attempt struct {
 	exchange   pool.Exchange
 	span       *metrics.AttemptSpan // nil: nothing is measured
 	told       atomic.Bool          // its outcome, to those who learn from it
+	signAgain  atomic.Bool          // the signer has replaced what was rejected
 	number     uint8
 	kind       Kind
 	ownsHeader bool // the header map is not the caller's any more

@@ -33,7 +33,6 @@ type call struct {
 	prev, next *call // in the upstream's list of open calls, while entered; guarded by openCalls.mu
 
 	mu          sync.Mutex // the caller, a second reader or closer, the timer and ReportOf may meet
-	signAgain   atomic.Bool
 	watch       stopwatch
 	limits      limits
 	attempts    []*attempt // in order; the last one is the one that runs

@@ -192,7 +192,16 @@ func (r *hedgeRace) finish(other *attempt) {
 		other.cancel(errLost)
 		return
 	}
-	time.AfterFunc(hedge.Patience(r.delay), func() { other.cancel(errLost) })
+	r.call.client.background.Go(func() {
+		patience := time.NewTimer(hedge.Patience(r.delay))
+		defer patience.Stop()
+		select {
+		case <-patience.C:
+		case <-other.ctx.Done(): // it has ended
+		case <-r.call.client.closing:
+		}
+		other.cancel(errLost)
+	})
 }
 
 // answeredOverHTTP2 reports whether the call's connections are such that breaking an attempt off costs none.

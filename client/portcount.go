@@ -64,11 +64,17 @@ func (p portCounter) wire(dial dialFunc) dialFunc {
 		if err == nil {
 			return &pool.Socket{Conn: nc}, nil
 		}
-		if to, parseErr := netip.ParseAddrPort(address); parseErr == nil && ports.NoPort(err) {
+		if to, parseErr := netip.ParseAddrPort(address); parseErr == nil && ports.NoPort(err) && p.hasAddress(to) {
 			return nil, p.ledger.NoPort(to, err)
 		}
 		return nil, err
 	}
+}
+
+// hasAddress reports whether this machine certainly has an address to connect from, so that what the kernel lacked was a port. It
+// says the same where IPv6 is switched off.
+func (p portCounter) hasAddress(to netip.AddrPort) bool {
+	return to.Addr().Unmap().Is4() || p.ledger.Answered(to)
 }
 
 // portsRunShort passes a warning of the ledger on: to the log, and to whoever listens to the pool.

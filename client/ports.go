@@ -16,6 +16,9 @@ import (
 // has none left drops the connection attempt and says nothing. It is a field of [Conns]. The zero value is the nil one: what Linux
 // allows, or, on other systems, no limit.
 //
+// What Linux allows is only warned of, unless Preset is [LinuxPorts] or Admit is set: the kernel knows best what it holds, and when
+// it has no port a call waits for one as it does at Admit. A NAT does not say so, hence its budget has to be kept here.
+//
 // Ports are counted per destination for the whole client, since two names behind one address share them: connections being made,
 // open ones, and closed ones as long as their port is kept. From Warn on a line is logged, once a minute and destination, and
 // connections are kept for up to twice their age limit. From Admit on no connection is made: calls wait for one that is open to
@@ -27,7 +30,7 @@ import (
 // of the providers at a date, which [Stats] shows; providers change them. Where your gateway is set differently, say so in Ports
 // and Hold.
 //
-// Counting costs a connection about 100 ns in all and a call nothing; a destination takes 0.9 KiB, and there are at most 1,024 at a
+// The ledger costs a connection about 100 ns, over its whole life, and a call nothing; a destination takes 0.9 KiB, and there are at most 1,024 at a
 // time (BenchmarkConnection and BenchmarkMemory of internal/ports, Go 1.26.8 on linux/amd64). Those beyond are counted together
 // and not limited.
 type Ports struct {
@@ -75,13 +78,16 @@ func (p *Ports) compile(system func() []ports.Preset) *ports.Policy {
 	if p == nil {
 		p = &Ports{}
 	}
+	asked := p.Preset == LinuxPorts || p.Admit != 0 // else the kernel decides, which says so when it has no port
 	var rules []ports.Rule
 	switch name := string(p.Preset); {
 	case p.Preset == NoPorts:
 		return &ports.Policy{}
 	case name == ports.Linux, name == "" && p.Ports == 0:
 		for _, own := range p.orTable(system()) {
-			rules = append(rules, p.rule(own, p.Share))
+			r := p.rule(own, p.Share)
+			r.Advise = !asked
+			rules = append(rules, r)
 		}
 		return &ports.Policy{Rules: rules}
 	case name == "":
@@ -93,7 +99,9 @@ func (p *Ports) compile(system func() []ports.Preset) *ports.Policy {
 		rules = append(rules, p.rule(preset, p.Share))
 	}
 	for _, own := range system() {
-		rules = append(rules, (&Ports{Warn: p.Warn, Admit: p.Admit}).rule(own, 1))
+		r := (&Ports{Warn: p.Warn, Admit: p.Admit}).rule(own, 1)
+		r.Advise = !asked
+		rules = append(rules, r)
 	}
 	return &ports.Policy{Rules: rules}
 }

@@ -91,6 +91,9 @@ func (c *Client) remove(up *upstream) {
 		defer c.removed.drop(up)
 		up.closeIdle()
 		c.outlast(ended)
+		for _, call := range c.calls.of(up) { // those that have had their time
+			call.cut()
+		}
 		up.close()
 	})
 }

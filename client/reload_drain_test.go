@@ -77,22 +77,26 @@ func TestACallAtARemovedUpstreamMayStillRetry(t *testing.T) {
 }
 
 func TestWhatDrainsForTooLongIsCut(t *testing.T) {
-	for name, change := range map[string]func(*client.Config){
-		"upstream": func(cfg *client.Config) { cfg.Upstreams = nil },
-		"base":     func(cfg *client.Config) { cfg.Upstreams[0].External = []string{"http://10.0.0.2"} },
+	for _, tc := range []struct {
+		name   string
+		change func(*client.Config)
+		reason client.Reason
+	}{
+		{"upstream", func(cfg *client.Config) { cfg.Upstreams = nil }, client.ReasonDraining},
+		{"base", func(cfg *client.Config) { cfg.Upstreams[0].External = []string{"http://10.0.0.2"} }, client.ReasonBodyBroken},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				lab := newLab(t)
 				lab.serve("10.0.0.1:80", slowBody(time.Hour))
 				d := lab.desk(client.Policy{})
 				resp := get(t, d.Client, up)
-				change(&d.cfg)
+				tc.change(&d.cfg)
 				if err := d.Reload(d.cfg); err != nil {
 					t.Fatal(err)
 				}
 				start := time.Now()
-				if _, err := io.ReadAll(resp.Body); client.ReasonOf(err) != client.ReasonBodyBroken || time.Since(start) != 5*time.Minute {
+				if _, err := io.ReadAll(resp.Body); client.ReasonOf(err) != tc.reason || time.Since(start) != 5*time.Minute {
 					t.Errorf("after %v: %v", time.Since(start), err)
 				}
 				resp.Body.Close()

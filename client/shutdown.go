@@ -158,13 +158,29 @@ func (c *call) cut() {
 	}
 }
 
+// waitForBackground waits for the client's own goroutines. One in which a signer or a Transport of the user's ignores that it
+// was cancelled is left behind after a moment, as a call is.
+func (c *Client) waitForBackground() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.background.Wait()
+	}()
+	timer := time.NewTimer(lastWord)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+}
+
 // closePools closes every connection and waits for the pools' goroutines.
 func (c *Client) closePools() {
 	close(c.closing)
 	for _, up := range c.everyUpstream() {
 		up.close()
 	}
-	c.background.Wait()
+	c.waitForBackground()
 	c.group.Close()
 	if c.ownResolver {
 		c.resolver.Close()

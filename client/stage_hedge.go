@@ -36,6 +36,12 @@ func withHedge(up *upstream, h *hedgePolicy, try trier) sender {
 
 // decide waits for the legs.
 func (r *hedgeRace) decide(first *attempt) (*http.Response, error) {
+	decided := false
+	defer func() {
+		if !decided { // the user's code has panicked while the second attempt was made
+			r.finish(first)
+		}
+	}()
 	due := time.NewTimer(r.delay - (r.call.now() - first.start))
 	defer due.Stop()
 	running, second := 1, (*attempt)(nil)
@@ -53,6 +59,7 @@ func (r *hedgeRace) decide(first *attempt) (*http.Response, error) {
 				continue
 			}
 			chosen, beaten := better(worse, l)
+			decided = true
 			return r.win(chosen, beaten, first, second, running)
 		}
 	}
@@ -93,7 +100,7 @@ func (r *hedgeRace) win(l leg, beaten *leg, first, second *attempt, running int)
 	if beaten != nil {
 		beaten.discard()
 	}
-	c.hedged, c.hedgeWon = second != nil, l.a == second && l.err == nil
+	c.hedged, c.hedgeWon = c.hedged || second != nil, l.a == second && l.err == nil
 	if second != nil {
 		c.up.meter.Hedged(c.context(), r.outcomeOf(second, l, beaten))
 	}

@@ -22,7 +22,7 @@ func withSigner(signer Signer, try trier) trier {
 		}
 		resp, err := try(a)
 		if o, ok := signer.(observer); ok && err == nil && o.Observe(a.ctx, &a.request, resp) {
-			a.call.signAgain.Store(true)
+			a.signAgain.Store(true)
 		}
 		return resp, err
 	}
@@ -77,7 +77,7 @@ func withResign(up *upstream, next sender) sender {
 	}
 	return func(c *call) (*http.Response, error) {
 		resp, err := next(c)
-		if err != nil || !c.signAgain.Swap(false) || c.resigned {
+		if err != nil || !c.answer.signAgain.Load() || c.resigned {
 			return resp, err
 		}
 		if why := c.mayResign(); why != "" {

@@ -170,10 +170,19 @@ func (r *race) note(a *attempt) bool {
 		r.judged = true
 		r.core.health.failed(a.addr, a.err, now)
 	}
-	if r.first == nil || !r.leads(r.first) && r.leads(a) {
+	if r.first == nil || r.saysMore(a, r.first) {
 		r.first = a
 	}
 	return false
+}
+
+// saysMore reports whether a failure says more than another: about the address rather than about us, then of the family that
+// leads.
+func (r *race) saysMore(a, than *attempt) bool {
+	if a.ours != than.ours {
+		return than.ours
+	}
+	return r.leads(a) && !r.leads(than)
 }
 
 func (r *race) leads(a *attempt) bool { return a.addr.Addr().Is4() == r.lead.Is4() }

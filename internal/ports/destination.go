@@ -57,14 +57,24 @@ func (d *destination) meet(p *Policy) {
 	d.met = append(d.met, p)
 	for _, r := range p.Rules {
 		if r.Scope.Covers(d.addr.Addr()) && !slices.ContainsFunc(d.accounts, func(a account) bool { return a.rule == r }) {
-			d.accounts = append(d.accounts, account{
-				rule: r, limit: r.admitAt(), quiet: r.warnAt(), cool: newCooling(r.Holds.Longest()), mean: r.Holds.Ours,
-			})
+			d.accounts = append(d.accounts, d.account(r))
 		}
 	}
 	if len(d.met) == 1 {
 		d.prune()
 	}
+}
+
+// account begins the account of a rule. What the same keeper holds already, under a rule with another budget, it goes on holding.
+func (d *destination) account(r Rule) account {
+	a := account{cool: newCooling(r.Holds.Longest()), mean: r.Holds.Ours}
+	for _, other := range d.accounts {
+		if o := other.rule; o.Name == r.Name && o.Scope == r.Scope && o.Holds == r.Holds {
+			a = other
+		}
+	}
+	a.rule, a.limit, a.quiet = r, r.admitAt(), r.warnAt()
+	return a
 }
 
 // leave forgets a policy, and the rules that no other one has. The last rules stay as long as nothing takes their place: the
@@ -121,7 +131,7 @@ func (d *destination) shortage(now time.Duration) (worst *Error) {
 	for i := range d.accounts {
 		a := &d.accounts[i]
 		over := d.heldBy(a) + 1 - a.limit
-		if over <= 0 {
+		if over <= 0 || a.rule.Advise {
 			continue
 		}
 		e := &Error{Dest: d.addr, Held: d.heldBy(a), Budget: a.rule.Budget, Preset: a.rule.Name}

@@ -49,7 +49,20 @@ func (l *Ledger) NoPort(to netip.AddrPort, cause error) *Error {
 	now := time.Since(l.began)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.findLocked(to, now).exhausted(now, cause)
+	d := l.findLocked(to, now)
+	if d == l.rest { // one address says nothing of the others
+		d.noPort++
+		return &Error{Dest: to, RetryAfter: noPortFor, Cause: cause}
+	}
+	return d.exhausted(now, cause)
+}
+
+// Answered reports whether a connect to an address has ever brought a connection.
+func (l *Ledger) Answered(to netip.AddrPort) bool {
+	now := time.Since(l.began)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.findLocked(to, now).answered > 0
 }
 
 // findLocked returns the destination of an address, which it makes if there is room.

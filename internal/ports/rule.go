@@ -15,6 +15,9 @@ type Rule struct {
 	Scope  Scope
 
 	Warn, Admit float64 // parts of Budget: from where it warns, and where it refuses
+
+	// Advise makes it warn and never refuse: its keeper says by itself when there is no port, as the kernel does.
+	Advise bool
 }
 
 // Holds say how long a port is kept after its connection has ended so.
