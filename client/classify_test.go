@@ -19,7 +19,7 @@ import (
 	"github.com/sortie-go/sortie/internal/memnet"
 )
 
-// raw runs a server that does what it likes with each connection once it has read a request's head.
+// raw runs a server that does what it likes with each connection once it has read a request.
 func (l *lab) raw(address string, do func(*memnet.Conn)) {
 	ln, err := l.Listen(address)
 	if err != nil {
@@ -35,7 +35,8 @@ func (l *lab) raw(address string, do func(*memnet.Conn)) {
 			}
 			go func() {
 				defer conn.Close()
-				if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+				if req, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+					io.Copy(io.Discard, req.Body) // what is left unread would make a reset of the close
 					do(conn.(*memnet.Conn))
 				}
 			}()
