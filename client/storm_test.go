@@ -3,6 +3,7 @@ package client_test
 import (
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -73,27 +74,36 @@ func TestAMinuteOfFailureIsNoStorm(t *testing.T) {
 	})
 }
 
-// With one of two endpoints refusing connections, none of 200 GETs fails.
+// With one of two endpoints refusing connections, or answering no SYN, none of 200 GETs fails.
 func TestHalfAServiceDeadFailsNoCall_httplb(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := sortietest.NewNetwork()
-		alive := n.NewUpstream(t, "10.0.0.1:80", sortietest.OK("hello"))
-		c := newClient(t, client.Config{Dial: n.DialContext, Upstreams: []client.Upstream{{
-			Name: "up", Hosts: []string{"up.example"}, External: []string{"http://10.0.0.1", "http://10.0.0.2"}, Policy: client.Standard(),
-		}}})
-		retries := 0
-		for range 200 {
-			resp := get(t, c, up)
-			readAll(t, resp)
-			retries += client.ReportOf(resp).Retries
-		}
-		if retries != 0 || alive.Stats().Requests != 200 {
-			t.Errorf("%d retries, %d requests", retries, alive.Stats().Requests)
-		}
-		if dead := n.Dials("10.0.0.2:80"); dead > 5 {
-			t.Errorf("the dead endpoint was dialled %d times", dead)
-		}
-	})
+	for name, silent := range map[string]bool{"refused": false, "black hole": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := sortietest.NewNetwork()
+				alive := n.NewUpstream(t, "10.0.0.1:80", sortietest.OK("hello"))
+				policy := client.Standard()
+				if silent {
+					n.BlackHole("10.0.0.2:80")
+					policy.Conns = &client.Conns{DialTimeout: 100 * time.Millisecond}
+				}
+				c := newClient(t, client.Config{Dial: n.DialContext, Upstreams: []client.Upstream{{
+					Name: "up", Hosts: []string{"up.example"}, External: []string{"http://10.0.0.1", "http://10.0.0.2"}, Policy: policy,
+				}}})
+				retries := 0
+				for range 200 {
+					resp := get(t, c, up)
+					readAll(t, resp)
+					retries += client.ReportOf(resp).Retries
+				}
+				if retries != 0 || alive.Stats().Requests != 200 {
+					t.Errorf("%d retries, %d requests", retries, alive.Stats().Requests)
+				}
+				if dead := n.Dials("10.0.0.2:80"); dead > 5 {
+					t.Errorf("the dead endpoint was dialled %d times", dead)
+				}
+			})
+		})
+	}
 }
 
 // With one of four hanging, nobody waits for longer than an attempt, and the hanging one gets next to nothing.
@@ -111,8 +121,9 @@ func TestOneOfFourHangs(t *testing.T) {
 		c := newClient(t, client.Config{Dial: n.DialContext, Upstreams: []client.Upstream{{
 			Name: "up", Hosts: []string{"up.example"}, External: bases, Policy: policy,
 		}}})
-		run := func(calls int) (worst time.Duration) {
+		run := func(calls int) (p99 time.Duration) {
 			var mu sync.Mutex
+			var took []time.Duration
 			var workers sync.WaitGroup
 			for range 8 {
 				workers.Go(func() {
@@ -126,19 +137,20 @@ func TestOneOfFourHangs(t *testing.T) {
 						io.Copy(io.Discard, resp.Body)
 						resp.Body.Close()
 						mu.Lock()
-						worst = max(worst, time.Since(start))
+						took = append(took, time.Since(start))
 						mu.Unlock()
 					}
 				})
 			}
 			workers.Wait()
-			return worst
+			slices.Sort(took)
+			return took[len(took)*99/100]
 		}
 		run(400)
 		before := servers[2].Stats().Requests
 		servers[2].Play(sortietest.Hang())
-		if worst := run(2000); worst > time.Second {
-			t.Errorf("a call took %v", worst)
+		if p99 := run(2000); p99 > policy.Timeout.Attempt {
+			t.Errorf("p99 is %v, beyond the attempt's limit of %v", p99, policy.Timeout.Attempt)
 		}
 		if share := float64(servers[2].Stats().Requests-before) / 2000; share > 0.05 {
 			t.Errorf("the hanging endpoint got %.1f %% of the calls", 100*share)

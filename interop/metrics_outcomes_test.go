@@ -149,6 +149,22 @@ func TestSeriesNameTheConfiguredHost_semconv3279(t *testing.T) {
 	})
 }
 
+// failsafe-go#141: an empty budget of hedges sends none, leaves the first attempt alone, and says so.
+func TestAHedgeThatTheBudgetRefusesIsCounted_failsafe141(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := measure(t, client.Policy{Hedge: &client.Hedge{Delay: 20 * time.Millisecond, ExtraLoad: 0.05}}, func(cfg *client.Config) {
+			cfg.Upstreams[0].External = append(cfg.Upstreams[0].External, "http://10.0.0.2")
+		})
+		m.net.NewUpstream(t, "10.0.0.2:80", sortietest.OK("other"))
+		m.server.Play(sortietest.OK("hello").After(100 * time.Millisecond))
+		if status, err := m.call(t.Context(), http.MethodGet, up); status != 200 {
+			t.Error(status, err)
+		}
+		m.want("sortie.hedge.suppressed", map[string]float64{"sortie.reason=budget sortie.upstream=up": 1})
+		m.want("sortie.hedge.attempts", map[string]float64{})
+	})
+}
+
 // What was discarded to make a retry was no answer of 0 bytes.
 func TestADiscardedBodyHasNoSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
