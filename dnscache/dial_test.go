@@ -437,3 +437,22 @@ func TestDialerMistakes(t *testing.T) {
 	}
 	d.Failed(netip.AddrPort{})
 }
+
+// Where IPv6 is switched off the kernel has no address to connect from. What IPv4 said of the service says more than that.
+func TestAFailureOfOursDoesNotHideTheServices(t *testing.T) {
+	r := &dnscache.Resolver{Mode: dnscache.Absolute}
+	dialing(t, r, nil, func(t *testing.T, w *world, n *wire) {
+		w.dns.Host("api.example.com", 60, "2001:db8::1", "10.0.0.1")
+		n.d.Wire = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if strings.HasPrefix(address, "[") {
+				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.EADDRNOTAVAIL}
+			}
+			return n.dial(ctx, network, address)
+		}
+		for range 3 {
+			if _, err := n.d.DialContext(t.Context(), "tcp", "api.example.com:80"); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("%v, want that the connection was refused", err)
+			}
+		}
+	})
+}
