@@ -26,7 +26,7 @@ import (
 // and a [*PortError]. Where several upstreams reach one destination with different settings, all of them hold, and the tightest
 // speaks. Connections of an [Upstream.Transport] are not counted.
 //
-// The presets of NATs are about public IPv4 destinations; on Linux the kernel's limits hold beside them, for all. They are figures
+// The presets of NATs are about public IPv4 destinations; on Linux the kernel's limits stand beside them, for all. They are figures
 // of the providers at a date, which [Stats] shows; providers change them. Where your gateway is set differently, say so in Ports
 // and Hold.
 //

@@ -59,6 +59,17 @@ func TestWithTheKernelsOwnLimits_go13801(t *testing.T) {
 		t.Errorf("the ledger: %+v", p)
 	}
 
+	// Who closes first keeps the port. A server that does leaves ours free, which the ledger cannot always see: it must not refuse
+	// what the kernel grants.
+	closing := &sortietest.Upstream{Address: "127.0.0.1:30003", Steps: []sortietest.Step{sortietest.OK("hello").ThenClose()}}
+	closing.Start(t)
+	for name, get := range map[string]*http.Client{"http.Client": {Transport: transport}, "Sortie": c.HTTP()} {
+		failed, _ := load(1, 4*ports, func() error { return fetch(get, closing.URL()) })
+		if failed != 0 {
+			t.Errorf("%s: %d of %d calls failed over connections that the server closes", name, failed, 4*ports)
+		}
+	}
+
 	// Where others have used the ports up, the kernel's word is the same error.
 	_, err := c.Do(newRequest(t, t.Context(), "GET", plain.URL(), nil))
 	e, ok := errors.AsType[*client.PortError](err)
