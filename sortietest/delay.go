@@ -39,10 +39,10 @@ type Delay struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu     sync.Mutex
-	closed bool
-	conns  map[net.Conn]struct{} // both sides
-	stats  DelayStats
+	open openConns
+
+	mu    sync.Mutex
+	stats DelayStats
 }
 
 // DelayStats counts the connections a [Delay] has forwarded.
@@ -84,7 +84,6 @@ func (d *Delay) Listen() error {
 	}
 	ctx, cancel := context.WithCancel(context.Background()) // ends with Close, as connections belong to the proxy
 	d.ln, d.cancel = ln, cancel
-	d.conns = make(map[net.Conn]struct{})
 	d.running.Go(func() { d.accept(ctx) })
 	return nil
 }
@@ -97,16 +96,7 @@ func (d *Delay) Close() {
 	}
 	d.ln.Close()
 	d.cancel()
-	d.mu.Lock()
-	d.closed = true
-	open := make([]net.Conn, 0, len(d.conns))
-	for c := range d.conns {
-		open = append(open, c)
-	}
-	d.mu.Unlock()
-	for _, c := range open {
-		c.Close()
-	}
+	d.open.close()
 	d.running.Wait()
 }
 
@@ -134,7 +124,7 @@ func (d *Delay) accept(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if !d.hold(near) {
+		if !d.open.hold(near) {
 			return
 		}
 		d.count(1)
@@ -154,45 +144,17 @@ func (d *Delay) count(open int) {
 
 // forward carries one connection. If Target cannot be reached, the client sees a reset: its own dial succeeded.
 func (d *Delay) forward(ctx context.Context, near net.Conn) {
-	defer d.release(near)
-	far, err := d.dial(ctx)
-	if err != nil || !d.hold(far) {
+	defer d.open.drop(near)
+	far, err := dialTarget(ctx, d.Network, d.Target)
+	if err != nil || !d.open.hold(far) {
 		resetConn(near)
 		return
 	}
-	defer d.release(far)
+	defer d.open.drop(far)
 	var both sync.WaitGroup
 	both.Go(func() { carry(ctx, far, near, d.RTT/2, d.Connect) })
 	both.Go(func() { carry(ctx, near, far, d.RTT-d.RTT/2, 0) })
 	both.Wait()
-}
-
-func (d *Delay) dial(ctx context.Context) (net.Conn, error) {
-	if d.Network != nil {
-		return d.Network.DialContext(ctx, "tcp", d.Target)
-	}
-	return new(net.Dialer).DialContext(ctx, "tcp", d.Target)
-}
-
-// hold keeps c for Close, or closes it if that was called.
-func (d *Delay) hold(c net.Conn) bool {
-	d.mu.Lock()
-	closed := d.closed
-	if !closed {
-		d.conns[c] = struct{}{}
-	}
-	d.mu.Unlock()
-	if closed {
-		c.Close()
-	}
-	return !closed
-}
-
-func (d *Delay) release(c net.Conn) {
-	c.Close()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.conns, c)
 }
 
 // parcel is bytes on their way, or the end of them.

@@ -41,12 +41,12 @@ type NAT struct {
 	addr    net.Addr
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+	open    openConns
 
 	mu      sync.Mutex
 	freed   sync.Cond // a port is free, or it is over
 	closed  bool
 	free    int
-	conns   map[net.Conn]struct{} // both sides
 	cooling map[*time.Timer]struct{}
 	stats   NATStats
 }
@@ -117,7 +117,6 @@ func (n *NAT) Listen() error {
 	n.door, n.addr, n.cancel = door, ln.Addr(), cancel
 	n.freed.L = &n.mu
 	n.free = n.Ports
-	n.conns = make(map[net.Conn]struct{})
 	n.cooling = make(map[*time.Timer]struct{})
 	door.letIn(n.free)
 	n.running.Go(func() { n.accept(ctx) })
@@ -142,10 +141,6 @@ func (n *NAT) Close() {
 	n.mu.Lock()
 	first := !n.closed
 	n.closed = true
-	open := make([]net.Conn, 0, len(n.conns))
-	for c := range n.conns {
-		open = append(open, c)
-	}
 	for t := range n.cooling {
 		t.Stop()
 	}
@@ -157,9 +152,7 @@ func (n *NAT) Close() {
 	n.freed.Broadcast()
 	n.mu.Unlock()
 	n.cancel()
-	for _, c := range open {
-		c.Close()
-	}
+	n.open.close()
 	n.running.Wait()
 }
 
@@ -226,7 +219,7 @@ func (n *NAT) claim() net.Conn {
 		n.door.letIn(n.free)
 		return nil
 	}
-	n.conns[c] = struct{}{}
+	n.open.hold(c)
 	n.stats.Conns++
 	n.stats.OpenConns++
 	n.stats.MostHeld = max(n.stats.MostHeld, n.Ports-n.free)
@@ -267,45 +260,17 @@ func (n *NAT) freeLocked() {
 
 // forward carries one connection. If Target cannot be reached, the client sees a reset.
 func (n *NAT) forward(ctx context.Context, near net.Conn) {
-	defer n.drop(near)
-	far, err := n.dial(ctx)
-	if err != nil || !n.hold(far) {
+	defer n.open.drop(near)
+	far, err := dialTarget(ctx, n.Network, n.Target)
+	if err != nil || !n.open.hold(far) {
 		resetConn(near)
 		return
 	}
-	defer n.drop(far)
+	defer n.open.drop(far)
 	var both sync.WaitGroup
 	both.Go(func() { relay(far, near) })
 	both.Go(func() { relay(near, far) })
 	both.Wait()
-}
-
-func (n *NAT) dial(ctx context.Context) (net.Conn, error) {
-	if n.Network != nil {
-		return n.Network.DialContext(ctx, "tcp", n.Target)
-	}
-	return new(net.Dialer).DialContext(ctx, "tcp", n.Target)
-}
-
-// hold keeps c for Close, or closes it if that was called.
-func (n *NAT) hold(c net.Conn) bool {
-	n.mu.Lock()
-	closed := n.closed
-	if !closed {
-		n.conns[c] = struct{}{}
-	}
-	n.mu.Unlock()
-	if closed {
-		c.Close()
-	}
-	return !closed
-}
-
-func (n *NAT) drop(c net.Conn) {
-	c.Close()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.conns, c)
 }
 
 // relay takes what comes from src to dst, the end of it too; a reset of either side resets the other.
