@@ -82,11 +82,16 @@ func (p *Pool) reopenInLocked(wait time.Duration, now time.Time) {
 	p.gate.timer.Reset(wait)
 }
 
+// reopen looks again. Whatever it was set for, spares that have been put off since then are looked at later.
 func (p *Pool) reopen() {
+	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.gate.reopens = time.Time{}
-	p.gateLocked(time.Now())
+	p.gateLocked(now)
+	if wait := p.warm.after.Sub(now); wait > 0 && !p.draining {
+		p.reopenInLocked(wait, now)
+	}
 }
 
 // startDialLocked starts a dial, for the first waiter that has none or for warmth.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -98,6 +99,18 @@ func TestMinIdleIsKeptWhileTheEndpointIsUsed(t *testing.T) {
 func TestMinIdleDoesNotDialInCircles(t *testing.T) {
 	inWorld(t, plan{noServer: true, config: pool.Config{MinIdle: 2}}, func(w *world) {
 		w.play(func(*memnet.Conn) { time.Sleep(10 * time.Millisecond) })
+		time.Sleep(10 * time.Second)
+		if n := w.dialed.Load(); n < 10 || n > 22 {
+			w.Errorf("%d dials in 10 s", n)
+		}
+	})
+}
+
+// Spares that end one after another put the next dial off further than the timer is set to: it still comes.
+func TestMinIdleGoesOnAfterSparesThatEndedOneAfterAnother(t *testing.T) {
+	inWorld(t, plan{noServer: true, config: pool.Config{MinIdle: 2}}, func(w *world) {
+		var accepted atomic.Int64
+		w.play(func(*memnet.Conn) { time.Sleep(time.Duration(accepted.Add(1)) * 10 * time.Millisecond) })
 		time.Sleep(10 * time.Second)
 		if n := w.dialed.Load(); n < 10 || n > 22 {
 			w.Errorf("%d dials in 10 s", n)
