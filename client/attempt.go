@@ -93,10 +93,16 @@ func (a *attempt) enter(now time.Duration) {
 	c.armLocked(now)
 }
 
+// stop ends an attempt that may be under way: its context, and what is on the wire.
+func (a *attempt) stop(cause error) {
+	a.cancel(cause)
+	a.exchange.Cut()
+}
+
 // limitTime gives a second attempt beside another one a time limit of its own.
 func (a *attempt) limitTime(limit time.Duration) {
 	if limit > 0 {
-		a.timer = time.AfterFunc(limit, func() { a.cancel(ErrAttemptTimeout) })
+		a.timer = time.AfterFunc(limit, func() { a.stop(ErrAttemptTimeout) })
 	}
 }
 

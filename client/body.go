@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"io"
 	"net/http"
 
@@ -12,8 +11,7 @@ import (
 type responseBody struct {
 	call   *call
 	inner  io.ReadCloser
-	unwait func() bool // stops waiting for the caller's context
-	closed bool        // guarded by call.mu
+	closed bool // guarded by call.mu
 }
 
 // An upgradedBody is the body of a 101: net/http promises that it can be written to, and half-closed where the connection can.
@@ -54,7 +52,6 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	case closed: // by another goroutine, and that is why the read failed
 		return n, http.ErrBodyReadAfterClose
 	case err == io.EOF:
-		b.over()
 		c.endAt(now, statusReason(c.status), nil)
 		return n, io.EOF
 	}
@@ -87,7 +84,6 @@ func (b *responseBody) beginRead() error {
 // fail ends the call because reading the body failed.
 func (b *responseBody) fail(err error) error {
 	c := b.call
-	b.over()
 	e := &Error{Reason: c.answer.classifyBody(err), Err: err}
 	c.end(e.Reason, e)
 	c.mu.Lock()
@@ -122,26 +118,6 @@ func (b *responseBody) Close() error {
 		c.watch.book(metrics.PhaseBody, c.now())
 	}
 	c.mu.Unlock()
-	b.over()
 	c.succeed()
 	return err
-}
-
-// watchContext ends the call when the caller's context ends while nobody reads: the response is lost then anyway, and
-// what the call holds must not wait for a Close that may never come.
-func (b *responseBody) watchContext() {
-	ctx := b.call.context()
-	if ctx.Done() == nil {
-		return
-	}
-	b.unwait = context.AfterFunc(ctx, func() {
-		b.call.abandon(contextErrReason(ctx.Err()), context.Cause(ctx))
-	})
-}
-
-// over stops waiting for the caller's context: the call is about to end by itself.
-func (b *responseBody) over() {
-	if b.unwait != nil {
-		b.unwait()
-	}
 }

@@ -43,6 +43,7 @@ type call struct {
 	stopped     Stopped
 	ending      error                   // what will end the call: the total time, or the client's end
 	wake        context.CancelCauseFunc // ends a wait; nil outside one
+	unwatch     func() bool             // the caller's context; nil: not watched
 	answer      *attempt                // whose response the caller has; nil before
 	failure     *Error                  // what ended the call, for readers that come later
 	received    int64                   // bytes of the body
@@ -209,6 +210,9 @@ func (c *call) endAt(now time.Duration, reason Reason, e *Error) {
 // letGo releases everything that the call holds, but for attempts that run beside the one that won: their goroutines do that.
 // What is the user's to panic in comes last.
 func (c *call) letGo() {
+	if c.unwatch != nil {
+		c.unwatch()
+	}
 	if c.slot != nil {
 		c.slot.Release()
 	}

@@ -181,7 +181,7 @@ func (c *call) deliver(resp *http.Response) {
 	case upgraded && writable:
 		resp.Body = &upgradedBody{&c.body, w}
 	default:
-		c.body.watchContext()
+		c.watchCaller()
 		resp.Body = &c.body
 		if ending != nil {
 			c.abandon(c.contextReason(ending), ending)

@@ -189,7 +189,7 @@ func (r *hedgeRace) finish(other *attempt) {
 		return
 	}
 	if r.call.answeredOverHTTP2() {
-		other.cancel(errLost)
+		other.stop(errLost)
 		return
 	}
 	r.call.client.background.Go(func() {
@@ -200,7 +200,7 @@ func (r *hedgeRace) finish(other *attempt) {
 		case <-other.ctx.Done(): // it has ended
 		case <-r.call.client.closing:
 		}
-		other.cancel(errLost)
+		other.stop(errLost)
 	})
 }
 

@@ -212,7 +212,7 @@ type kept struct {
 // keep takes a response off the wire. What can be read of it quickly is kept in memory; if that is all of it, its connection
 // is free again.
 func keep(resp *http.Response, a *attempt) *kept {
-	timer := time.AfterFunc(discardTime, func() { a.cancel(errDiscardTime) })
+	timer := time.AfterFunc(discardTime, func() { a.stop(errDiscardTime) })
 	prefix, err := io.ReadAll(io.LimitReader(resp.Body, discardBytes+1))
 	timer.Stop()
 	resp.Body.Close()

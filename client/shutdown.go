@@ -148,7 +148,7 @@ func (c *call) cut() {
 	c.endWaitLocked(ErrDraining)
 	c.mu.Unlock()
 	for _, a := range attempts {
-		a.cancel(ErrDraining)
+		a.stop(ErrDraining)
 	}
 	switch {
 	case unread:

@@ -47,8 +47,8 @@ func (s *send) acquire() (*conn, error) {
 // that is no send, and s keeps its place in line.
 func (s *send) reserve(began time.Time) (*conn, time.Time, *refusal) {
 	for now := began; ; now = time.Now() {
-		if s.req.Context().Err() != nil {
-			return nil, now, &refusal{kind: Wait, err: contextError(s.req.Context())}
+		if s.ctx().Err() != nil {
+			return nil, now, &refusal{kind: Wait, err: contextError(s.ctx())}
 		}
 		c, no := s.checkOut(now)
 		if c == nil && no == nil {
@@ -106,7 +106,7 @@ func (p *Pool) makeRoomLocked(now time.Time) {
 func (s *send) wait(began time.Time) (*conn, time.Time, *refusal) {
 	s.hurry(began)
 	s.pool.deliver()
-	ctx := s.req.Context()
+	ctx := s.ctx()
 	var over <-chan time.Time
 	if limit := s.pool.cfg.MaxWait; limit > 0 {
 		t := time.NewTimer(limit - time.Since(began))

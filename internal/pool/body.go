@@ -50,7 +50,7 @@ func (b *respBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.inner.Read(p)
 	if b.ended(n, err) {
-		if err == io.EOF {
+		if err == io.EOF && !b.send.line.wasCut() { // else it may be how some connection answers its own Close
 			b.send.checkIn(b.send.cleanCause())
 		} else {
 			err = b.send.brokenBody(err)
@@ -132,7 +132,7 @@ func (b *respBody) noDrain(reading bool) string {
 		return "reading"
 	case b.send.last: // nothing to be won
 		return "last"
-	case b.send.req.Context().Err() != nil:
+	case b.send.ctx().Err() != nil:
 		return "context"
 	case b.stream:
 		return "event_stream"
@@ -158,7 +158,7 @@ func (b *respBody) drain() string {
 		case err == io.EOF && t.Stop():
 			return ""
 		case err == nil:
-		case s.req.Context().Err() != nil:
+		case s.ctx().Err() != nil:
 			return "context"
 		case !t.Stop():
 			return "time"
@@ -193,8 +193,11 @@ func (b *respBody) drop(reading bool, detail string) {
 // brokenBody checks in a connection whose body ended in an error, and returns the error for the reader.
 func (s *send) brokenBody(err error) error {
 	cause := closeCause{reason: ReasonError, detail: "body", err: err}
-	if s.req.Context().Err() != nil {
+	if s.ctx().Err() != nil {
 		cause = s.contextCause()
+		if s.line.wasCut() {
+			err = contextError(s.ctx())
+		}
 	}
 	s.gone = !s.conn.h2
 	s.checkIn(cause)
@@ -206,7 +209,7 @@ func (s *send) brokenBody(err error) error {
 
 // contextCause is why a connection closes whose request was given up.
 func (s *send) contextCause() closeCause {
-	ctx := s.req.Context()
+	ctx := s.ctx()
 	cause := closeCause{reason: ReasonError, detail: "canceled", err: context.Cause(ctx)}
 	if byTime(ctx) {
 		cause.detail = "timeout"

@@ -14,9 +14,9 @@ type Want struct {
 	HTTP1      bool   // HTTP/1 only, as Upgrade needs; a sibling pool keeps such connections where HTTP/2 is possible
 	Idempotent bool   // may be sent again although bytes of it were written
 
-	// OwnContext says that the request's context belongs to this request alone and is cancelled when its body ends or
-	// RoundTrip fails. The pool then makes none of its own: it needs one only since a failed request of net/http stays
-	// registered in its context until that ends.
+	// OwnContext says that the request's context belongs to this request alone, that it is cancelled when the body ends or
+	// RoundTrip fails, and that whoever ends it before calls [Exchange.Cut] then. The pool need not listen to the context,
+	// nor make one of its own so that nothing stays registered there.
 	OwnContext bool
 
 	// Until is the end of the request's patience where its context does not tell, such as a time limit that ends it by cancelling.

@@ -83,7 +83,7 @@ func (s *send) hurry(began time.Time) {
 			until = end
 		}
 	}
-	earlier(s.req.Context().Deadline())
+	earlier(s.ctx().Deadline())
 	if s.want.Until != nil {
 		earlier(s.want.Until.Deadline())
 	}

@@ -64,9 +64,9 @@ func (s *send) fail(c *conn, err error) error {
 // judge gathers what is known. Connections of net/http give untyped errors, so facts come first: the context, the body, the
 // socket's counters, and whether the connection has survived.
 func (s *send) judge(c *conn, err error) verdict {
-	ctx := s.req.Context()
+	ctx := s.ctx()
 	v := verdict{err: c.raw.cause(err)}
-	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+	if ctx.Err() != nil && (s.line.wasCut() || errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 		v.err = contextError(ctx)
 	}
 	v.own = ctx.Err() != nil || s.out.faulty()
@@ -151,7 +151,7 @@ func goAway(err error) (seen, notTaken bool) {
 // failureCause is why the connection of a failed send is closed, if it is.
 func (s *send) failureCause(v verdict) closeCause {
 	switch {
-	case s.req.Context().Err() != nil:
+	case s.ctx().Err() != nil:
 		s.gone = !s.conn.h2
 		return s.contextCause()
 	case s.out.faulty():
@@ -169,7 +169,7 @@ func (s *send) failureCause(v verdict) closeCause {
 // suspect marks an HTTP/2 connection that was silent while a request ran out of time. It gets no new request until a byte
 // arrives, or net/http's ping finds it dead.
 func (s *send) suspect(c *conn, v verdict) {
-	if !c.h2 || !byTime(s.req.Context()) || c.raw.read.Load() != s.read {
+	if !c.h2 || !byTime(s.ctx()) || c.raw.read.Load() != s.read {
 		return
 	}
 	p := s.pool

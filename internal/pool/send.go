@@ -17,11 +17,12 @@ type send struct {
 	info Info
 
 	// On the connection.
-	conn     *conn              // checked out, not yet checked in
-	reserved bool               // and reserved, and nothing sent yet
-	begun    bool               // given to net/http
-	cancel   context.CancelFunc // of the context made for it, if there is one
-	h2       *streamTrace       // HTTP/2 only
+	conn     *conn // checked out, not yet checked in
+	reserved bool  // and reserved, and nothing sent yet
+	begun    bool  // given to net/http
+	quiet    quietContext
+	line     line
+	h2       *streamTrace // HTTP/2 only
 	out      outgoing
 	in       respBody
 	written  int64 // the socket's write counter when the send began
@@ -50,6 +51,8 @@ func (x *Exchange) Info() *Info { return &x.send.info }
 // changed, but its Body is closed, exactly once, whatever happens. The context of req lives as long as the response's body.
 // now is the time at which the caller called, where it has read the clock just before.
 //
+// The context's end ends every wait. What it means for a request on the wire depends on [Want.OwnContext].
+//
 // Every error is an [*Error], but for those of want.OnConn. A panic of want.OnConn or of the request's body leaves nothing
 // taken and goes on.
 func (p *Pool) RoundTrip(x *Exchange, req *http.Request, want Want, now time.Time) (*http.Response, error) {
@@ -57,12 +60,12 @@ func (p *Pool) RoundTrip(x *Exchange, req *http.Request, want Want, now time.Tim
 		p = p.http1()
 	}
 	s := &x.send
-	s.pool, s.req, s.want = p, req, want
+	s.pool, s.req, s.want, s.quiet.ctx = p, req, want, req.Context()
 	s.node.of = s
 	s.info.Start, s.info.InHand, s.info.Wrote, s.info.Headers = now, Never, Never, Never
 	s.out.set(req.Body, req.ContentLength)
 	defer s.unwind()
-	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil && trace.GetConn != nil {
+	if trace := httptrace.ContextClientTrace(s.ctx()); trace != nil && trace.GetConn != nil {
 		trace.GetConn(p.cfg.Host)
 	}
 	resp, err := s.run()
@@ -117,7 +120,7 @@ func (s *send) unwind() {
 
 // announce tells the caller which connection it has. Its error means that it does not want it.
 func (s *send) announce(c *conn) error {
-	if trace := httptrace.ContextClientTrace(s.req.Context()); trace != nil && trace.GotConn != nil {
+	if trace := httptrace.ContextClientTrace(s.ctx()); trace != nil && trace.GotConn != nil {
 		trace.GotConn(httptrace.GotConnInfo{Conn: c.raw, Reused: s.info.Reused, WasIdle: s.info.Reused && !c.h2 || s.info.IdleTime > 0,
 			IdleTime: s.info.IdleTime})
 	}
@@ -139,15 +142,23 @@ func (s *send) begin(c *conn) *http.Request {
 	s.info.Wrote = Never
 	s.written, s.read = c.raw.written.Load(), c.raw.read.Load()
 	s.h2 = nil
-	ctx := s.req.Context()
+	ctx := s.ctx()
 	switch {
 	case c.h2:
 		s.h2 = new(streamTrace)
 		ctx = s.h2.in(ctx, s.out.body == nil || s.out.body == http.NoBody)
-	case !s.want.OwnContext && ctx.Done() != nil:
-		ctx, s.cancel = context.WithCancel(ctx)
-	case s.out.watch == nil && s.failedOn == nil:
-		return s.req // as it is
+	case s.out.watch != nil: // net/http may wait for a Read of the body, which a closed socket does not end
+		if !s.want.OwnContext && ctx.Done() != nil {
+			own, cancel := context.WithCancel(ctx)
+			ctx, s.line.unwatch = own, cancel
+		}
+	default:
+		s.occupy(c)
+		ctx = &s.quiet
+		if s.failedOn == nil {
+			*s.req = *s.req.WithContext(ctx)
+			return s.req
+		}
 	}
 	req := s.req.WithContext(ctx)
 	req.Body = s.out.body
@@ -197,6 +208,7 @@ func (s *send) receive(resp *http.Response) {
 	}
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols && !c.h2:
+		s.line.free() // the connection is the caller's, and no request any more
 		resp.Body = &switchedBody{send: s, inner: resp.Body}
 	case s.bodyless(resp):
 		s.checkIn(s.cleanCause())
@@ -243,10 +255,8 @@ func (s *send) unreserve() {
 func (s *send) checkIn(cause closeCause) {
 	p, c := s.pool, s.conn
 	s.conn = nil
+	s.gone = s.line.free() || s.gone
 	avail := !s.gone && !c.raw.closed.Load() && c.cc.Available() > 0
-	if s.cancel != nil {
-		s.cancel()
-	}
 	now := time.Now()
 	p.mu.Lock()
 	if c.h2 {
