@@ -62,7 +62,7 @@ func (c *call) newAttempt() *attempt {
 	if len(c.attempts) > 0 {
 		a = new(attempt)
 	}
-	a.call, a.number, a.kind, a.waited = c, uint8(len(c.attempts)+1), c.kind, c.waited
+	a.call, a.number, a.kind, a.waited = c, uint8(len(c.attempts)+1), c.kind, c.peek().waited
 	return a
 }
 
@@ -84,8 +84,8 @@ func (a *attempt) enter(now time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.attempts = append(c.attempts, a)
-	if c.ending != nil {
-		a.cancel(c.ending)
+	if ending := c.endingLocked(); ending != nil {
+		a.cancel(ending)
 	}
 	if limit := c.limits.perAttempt; limit > 0 && a.kind != KindHedge {
 		c.limits.attempt, c.limits.limited = now+limit, a
@@ -214,8 +214,8 @@ func (a *attempt) reportLocked(now time.Duration) Attempt {
 		Start: a.start, Duration: now - a.start,
 		Reason: reason, Status: int(a.status), Account: a.account(),
 		Conn: Conn{
-			ID: info.Conn, Remote: info.Remote, Proto: info.Proto,
-			Reused: info.Reused, IdleTime: info.IdleTime, Age: info.Age, Sends: info.Sends,
+			ID: info.Conn, Remote: info.Remote(), Proto: info.Proto(),
+			Reused: info.Reused, IdleTime: info.IdleTime, Age: info.Age, Sends: int(info.Sends),
 		},
 	}
 }

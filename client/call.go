@@ -20,40 +20,32 @@ type call struct {
 	up     *upstream     // nil until route has found it
 	req    *http.Request // the caller's: only ever read
 	opts   *CallOptions  // nil: none
-	host   hostPort      // logical
 	start  time.Time
 	extra  atomic.Pointer[extras]
 	meter  *meter // nil: nothing is measured
 
 	logical http.Request // what resp.Request shows: the caller's, under a context that knows the call
-	view    callView
 	body    responseBody
 	first   attempt
 
 	prev, next *call // in the upstream's list of open calls, while entered; guarded by openCalls.mu
 
-	mu          sync.Mutex // the caller, a second reader or closer, the timer and ReportOf may meet
-	watch       stopwatch
-	limits      limits
-	attempts    []*attempt // in order; the last one is the one that runs
-	inline      [1]*attempt
-	slot        *limit.Limit  // held; nil: none
-	queued      time.Duration // in the limit's queue
-	waited      time.Duration // before the next attempt
-	stopped     Stopped
-	ending      error                   // what will end the call: the total time, or the client's end
-	wake        context.CancelCauseFunc // ends a wait; nil outside one
-	unwatch     func() bool             // the caller's context; nil: not watched
-	answer      *attempt                // whose response the caller has; nil before
-	failure     *Error                  // what ended the call, for readers that come later
-	received    int64                   // bytes of the body
-	endedAt     time.Duration
-	queueLength int32 // on entry
-	status      int32
-	moves       uint8
-	side        Side
-	kind        Kind // of the next attempt
-	reason      Reason
+	mu       sync.Mutex // the caller, a second reader or closer, the timer and ReportOf may meet
+	watch    stopwatch
+	limits   limits
+	attempts []*attempt // in order; the last one is the one that runs
+	inline   [1]*attempt
+	slot     *limit.Limit // held; nil: none
+	unwatch  func() bool  // the caller's context; nil: not watched
+	answer   *attempt     // whose response the caller has; nil before
+	failure  *Error       // what ended the call, for readers that come later
+	received int64        // bytes of the body
+	endedAt  time.Duration
+	status   int32
+	moves    uint8
+	side     Side
+	kind     Kind // of the next attempt
+	reason   Reason
 
 	entered          bool // in the list of open calls; guarded by openCalls.mu
 	resigned         bool // an attempt was made with a new signature
@@ -74,10 +66,28 @@ type extras struct {
 	prepared   context.Context
 	prepareErr error
 
-	shadow []string // what policies in shadow mode would have done; guarded by call.mu
+	// Guarded by call.mu.
+	ending      error                   // what will end the call: the total time, or the client's end
+	wake        context.CancelCauseFunc // ends a wait; nil outside one
+	queued      time.Duration           // in the limit's queue
+	queueLength int                     // on entry
+	waited      time.Duration           // before the next attempt
+	stopped     Stopped
+	shadow      []string // what policies in shadow mode would have done
 }
 
-// extras returns the call's, which are made at the first need; peek only looks.
+// noExtras are the extras of a call that has none.
+var noExtras extras
+
+// peek returns the call's extras to be read.
+func (c *call) peek() *extras {
+	if x := c.extra.Load(); x != nil {
+		return x
+	}
+	return &noExtras
+}
+
+// extras returns the call's to be written, made at the first need; peek only looks.
 func (c *call) extras() *extras {
 	if c.extra.Load() == nil {
 		c.extra.CompareAndSwap(nil, new(extras))
@@ -86,11 +96,24 @@ func (c *call) extras() *extras {
 }
 
 // buffered is the request's body, where it was read ahead to be sent again; nil where it was not.
-func (c *call) buffered() []byte {
-	if x := c.extra.Load(); x != nil {
-		return x.buffered
+func (c *call) buffered() []byte { return c.peek().buffered }
+
+// endingLocked is what will end the call, if that is certain already.
+func (c *call) endingLocked() error { return c.peek().ending }
+
+// nextIs says what the next attempt is, and how long it was waited for.
+func (c *call) nextIs(kind Kind, wait time.Duration) {
+	c.kind = kind
+	if wait != c.peek().waited {
+		c.extras().waited = wait
 	}
-	return nil
+}
+
+// stoppedBy notes why there is no further attempt; "" takes it back.
+func (c *call) stoppedBy(why Stopped) {
+	if why != c.peek().stopped {
+		c.extras().stopped = why
+	}
 }
 
 // options are those of the call's context.
@@ -106,17 +129,18 @@ func (c *call) now() time.Duration { return time.Since(c.start) }
 
 type callKey struct{}
 
-// A callView is the caller's context, with the call in it for ReportOf.
-type callView struct {
-	context.Context
-	call *call
-}
+// A callView is a call as the caller's context, with the call in it for ReportOf.
+type callView call
+
+func (v *callView) Deadline() (time.Time, bool) { return v.req.Context().Deadline() }
+func (v *callView) Done() <-chan struct{}       { return v.req.Context().Done() }
+func (v *callView) Err() error                  { return v.req.Context().Err() }
 
 func (v *callView) Value(key any) any {
 	if key == (callKey{}) {
-		return v.call
+		return (*call)(v)
 	}
-	return v.Context.Value(key)
+	return v.req.Context().Value(key)
 }
 
 func newCall(client *Client, req *http.Request) *call {
@@ -280,10 +304,8 @@ func (c *call) reportLocked(r *Report) {
 	r.Duration, r.Account = now, watch.account
 	r.Ended, r.Reason, r.Status, r.Unclosed = c.ended, c.reason, int(c.status), c.unclosed
 	r.Panic, r.Hedged, r.HedgeWon = c.panicked, c.hedged, c.hedgeWon
-	r.Stopped, r.QueueWait, r.QueueLength = c.stopped, c.queued, int(c.queueLength)
-	if x := c.extra.Load(); x != nil {
-		r.Shadow = x.shadow
-	}
+	x := c.peek()
+	r.Stopped, r.QueueWait, r.QueueLength, r.Shadow = x.stopped, x.queued, x.queueLength, x.shadow
 	if !c.ended {
 		r.Reason = statusReason(c.status)
 	}

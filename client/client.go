@@ -128,7 +128,6 @@ func (c *Client) route(call *call) error {
 	if err != nil {
 		return &failure{reason: ReasonInvalidRequest, err: err}
 	}
-	call.host = host
 	for {
 		call.up = c.setup.Load().find(host)
 		switch {
@@ -155,8 +154,7 @@ func (c *call) deliver(resp *http.Response) {
 	if b := c.answer.endpoint.base; b != nil {
 		b.mapBack(resp.Header, c.req.URL)
 	}
-	c.view = callView{c.req.Context(), c}
-	c.logical = *c.req.WithContext(&c.view)
+	c.logical = *c.req.WithContext((*callView)(c))
 	resp.Request = &c.logical
 	upgraded := resp.StatusCode == http.StatusSwitchingProtocols
 
@@ -171,7 +169,7 @@ func (c *call) deliver(resp *http.Response) {
 		c.limits.end() // the connection lives as long as its two ends want
 	}
 	c.armLocked(now)
-	ending := c.ending
+	ending := c.endingLocked()
 	c.mu.Unlock()
 
 	_, kept := resp.Body.(*discardedBody)

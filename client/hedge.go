@@ -154,7 +154,7 @@ func (r *hedgeRace) second() *attempt {
 		c.wouldHave("hedge: a second attempt")
 		return nil
 	}
-	c.kind, c.waited = KindHedge, r.delay
+	c.nextIs(KindHedge, r.delay)
 	before := len(c.attempts)
 	a, err := r.up.start(c)
 	switch {
@@ -206,5 +206,5 @@ func (r *hedgeRace) finish(other *attempt) {
 
 // answeredOverHTTP2 reports whether the call's connections are such that breaking an attempt off costs none.
 func (c *call) answeredOverHTTP2() bool {
-	return c.answer != nil && c.answer.info().Proto == "HTTP/2.0"
+	return c.answer != nil && c.answer.info().Proto() == "HTTP/2.0"
 }

@@ -96,8 +96,8 @@ func (a *attempt) measured() {
 	c.mu.Lock()
 	info := a.info()
 	rec := metrics.Attempt{
-		Start: c.start.Add(a.start), Duration: a.last - a.start, Status: int(a.status), Error: errorType(a.reason, int(a.status)), Proto: info.Proto,
-		Conn: info.Conn, Reused: info.Reused, Waited: waitedForDial(info), Peer: info.Remote.Addr(),
+		Start: c.start.Add(a.start), Duration: a.last - a.start, Status: int(a.status), Error: errorType(a.reason, int(a.status)), Proto: info.Proto(),
+		Conn: info.Conn, Reused: info.Reused, Waited: waitedForDial(info), Peer: info.Remote().Addr(),
 		Phases: a.account().phases(), Sent: a.bodySent(), Received: -1,
 	}
 	if a == c.answer && c.delivered { // else its body was discarded

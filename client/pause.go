@@ -11,13 +11,14 @@ func (c *call) waiting() (ctx context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(c.context())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wake = cancel
-	if c.ending != nil {
-		cancel(c.ending)
+	x := c.extras()
+	x.wake = cancel
+	if x.ending != nil {
+		cancel(x.ending)
 	}
 	return ctx, func() {
 		c.mu.Lock()
-		c.wake = nil
+		x.wake = nil
 		c.mu.Unlock()
 		cancel(nil)
 	}
@@ -25,9 +26,10 @@ func (c *call) waiting() (ctx context.Context, done func()) {
 
 // endWaitLocked ends whatever wait runs, and every later one.
 func (c *call) endWaitLocked(why error) {
-	c.ending = why
-	if c.wake != nil {
-		c.wake(why)
+	x := c.extras()
+	x.ending = why
+	if x.wake != nil {
+		x.wake(why)
 	}
 }
 

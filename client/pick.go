@@ -28,7 +28,12 @@ func (p *places) pick(a *attempt) *failure {
 	if p.hosts == nil {
 		return p.cluster.pick(a)
 	}
-	place, err := p.hosts.acquire(a.call.req.URL.Scheme, a.call.host)
+	u := a.call.req.URL
+	host, err := hostPortOf(u.Scheme, u.Host)
+	if err != nil {
+		return &failure{reason: ReasonInvalidRequest, err: err} // cannot be: route has understood it
+	}
+	place, err := p.hosts.acquire(u.Scheme, host)
 	if err != nil {
 		return &failure{reason: ReasonConnectFailed, err: err}
 	}

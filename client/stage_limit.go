@@ -21,13 +21,7 @@ func withLimit(p *limitPolicy, next sender) sender {
 		if r.Outcome == limit.Full {
 			r = c.waitForSlot(p)
 		}
-		c.mu.Lock()
-		c.queued, c.queueLength = r.Waited, int32(r.Ahead)
-		if r.Waited > 0 {
-			c.watch.account.add(metrics.PhaseQueue, r.Waited)
-			c.watch.last += r.Waited
-		}
-		c.mu.Unlock()
+		c.queued(r)
 		if r.Outcome != limit.Granted {
 			f := c.refusal(r)
 			if reason := limitRefusal(r.Outcome, f.reason); reason != "" {
@@ -40,6 +34,21 @@ func withLimit(p *limitPolicy, next sender) sender {
 			c.wouldHave("limit: " + r.Would.String())
 		}
 		return next(c)
+	}
+}
+
+// queued notes what the call met in the queue, if it met anything.
+func (c *call) queued(r limit.Result) {
+	if r.Waited == 0 && r.Ahead == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := c.extras()
+	x.queued, x.queueLength = r.Waited, r.Ahead
+	if r.Waited > 0 {
+		c.watch.account.add(metrics.PhaseQueue, r.Waited)
+		c.watch.last += r.Waited
 	}
 }
 
@@ -56,7 +65,7 @@ func (c *call) refusal(r limit.Result) *failure {
 	case limit.Canceled:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		cause := orError(c.ending, context.Cause(c.context()))
+		cause := orError(c.endingLocked(), context.Cause(c.context()))
 		return &failure{reason: c.contextReason(cause), err: cause}
 	case limit.Closed:
 		return &failure{reason: ReasonDraining, err: ErrDraining}

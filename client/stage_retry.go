@@ -34,7 +34,7 @@ func withRetry(p *retryPolicy, next sender) sender {
 			f, _ := err.(*failure)
 			s := p.decide(c, resp, f)
 			if !s.again {
-				c.stopped = s.why
+				c.stoppedBy(s.why)
 				if s.why != "" {
 					c.up.meter.RetrySuppressed(c.context(), string(s.why))
 				}
@@ -43,7 +43,7 @@ func withRetry(p *retryPolicy, next sender) sender {
 			if why = retryReason(f); s.move {
 				why = ""
 			}
-			c.nextIs(s)
+			c.again(s)
 			if resp != nil {
 				last = keep(resp, c.answer)
 				c.answer.over()
@@ -58,24 +58,26 @@ func withRetry(p *retryPolicy, next sender) sender {
 
 // cutShort notes that the retry that was decided on is not made, since a limit of ours ended the wait for it.
 func (c *call) cutShort(f *failure) {
+	why := StoppedDeadline
 	switch f.reason {
 	case ReasonDeadline:
-		c.stopped = StoppedDeadline
 	case ReasonDraining:
-		c.stopped = StoppedDraining
+		why = StoppedDraining
 	default: // the caller has gone
 		return
 	}
-	c.up.meter.RetrySuppressed(c.context(), string(c.stopped))
+	c.stoppedBy(why)
+	c.up.meter.RetrySuppressed(c.context(), string(why))
 }
 
-// nextIs notes what kind of attempt comes next.
-func (c *call) nextIs(s step) {
-	c.kind, c.waited = KindRetry, s.wait
+// again notes what kind of attempt comes next.
+func (c *call) again(s step) {
+	kind := KindRetry
 	if s.move {
-		c.kind = KindMove
+		kind = KindMove
 		c.moves++
 	}
+	c.nextIs(kind, s.wait)
 }
 
 // settleFor ends the attempts: with the response at hand, with the one kept, or with the failure.

@@ -81,11 +81,12 @@ func withResign(up *upstream, next sender) sender {
 			return resp, err
 		}
 		if why := c.mayResign(); why != "" {
-			c.stopped = why
+			c.stoppedBy(why)
 			c.up.meter.RetrySuppressed(c.context(), string(why))
 			return resp, nil
 		}
-		c.resigned, c.kind, c.waited = true, KindResign, 0
+		c.resigned = true
+		c.nextIs(KindResign, 0)
 		rejected := keep(resp, c.answer)
 		c.answer.over()
 		before := len(c.attempts)

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A waiter is the part of a send that waits for a connection. It is guarded by the pool's lock from the first wait to the
+// A waiter is the part of a send that waits for a connection, made at the first wait. It is guarded by the pool's lock from the first wait to the
 // end of the last.
 type waiter struct {
 	node    node[*send]
-	seq     uint64        // its place among all waiters ever; 0 = has not waited
+	seq     uint64        // its place among all waiters ever
 	dial    *dialing      // made for it
 	got     *conn         // served with this
 	refused *refusal      // or with this
-	woken   chan struct{} // made at the first wait; holds a value when served
+	woken   chan struct{} // holds a value when served
 	until   time.Time     // when its wait ends at the latest; zero: not known yet
 }
 
@@ -77,14 +77,13 @@ func (s *send) checkOut(now time.Time) (*conn, *refusal) {
 		return c, nil
 	}
 	switch {
-	case s.seq != 0:
+	case s.waiter != nil:
 		p.waiters.pushFront(&s.node)
 	case p.waiters.len >= p.cfg.MaxWaiters:
 		return nil, &refusal{kind: Full, err: ErrFull}
 	default:
 		p.joined++
-		s.seq = p.joined
-		s.woken = make(chan struct{}, 1)
+		s.waiter = &waiter{node: node[*send]{of: s}, seq: p.joined, woken: make(chan struct{}, 1)}
 		p.waiters.pushBack(&s.node)
 	}
 	p.makeRoomLocked(now)
@@ -193,7 +192,7 @@ func (p *Pool) acquired(c *conn, s *send, now time.Time) {
 	}
 	p.mu.Lock()
 	if c.state != stateClosed { // by Close, this very moment: nothing comes after the event that says so
-		p.events.add(Event{Kind: EventAcquired, Time: now, Conn: c.id, Proto: c.proto(), Remote: c.remote,
+		p.events.add(Event{Kind: EventAcquired, Time: now, Conn: c.id, Proto: c.peer.Proto, Remote: c.peer.Remote,
 			Reused: s.info.Reused, IdleTime: s.info.IdleTime, Age: s.info.Age, Wait: s.info.Acquire})
 	}
 	p.mu.Unlock()
@@ -264,7 +263,7 @@ func (e *endedError) Timeout() bool   { return e.err == context.DeadlineExceeded
 func (p *Pool) resentLocked(c *conn, rule Resend, err error, now time.Time) {
 	p.count.resends[rule]++
 	p.events.add(Event{Kind: EventResent, Time: now, Conn: c.id, Rule: rule, Detail: rule.String(), Err: err,
-		Proto: c.proto(), Remote: c.remote})
+		Proto: c.peer.Proto, Remote: c.peer.Remote})
 }
 
 // accepts reports whether s may go out on c. A second send wants a connection that is certainly alive.

@@ -17,14 +17,15 @@ type respBody struct {
 	send   *send
 	inner  io.ReadCloser
 	length int64 // declared; -1 = unknown
-	stream bool  // an event stream: never ends by itself
 
 	mu      sync.Mutex // guards what follows; never held over a call of inner
 	n       int64      // read so far
-	reading int        // Reads running
 	err     error      // of the Read that ended it
+	reading int32      // Reads running
 	over    bool       // the connection is back, or on its way
 	closed  bool
+
+	stream bool // an event stream: never ends by itself; written once
 }
 
 // wrap makes b the body of resp. What Close needs to know is noted now, as the caller may change the response.

@@ -314,7 +314,7 @@ func TestSwitchingProtocolsKeepsTheConnectionTheCallers(t *testing.T) {
 				req.Header.Set("Connection", "Upgrade")
 				req.Header.Set("Upgrade", "shout")
 				resp, info, err := w.pool.Do(req, pool.Want{HTTP1: true})
-				if err != nil || resp.StatusCode != http.StatusSwitchingProtocols || info.Proto != "HTTP/1.1" {
+				if err != nil || resp.StatusCode != http.StatusSwitchingProtocols || info.Proto() != "HTTP/1.1" {
 					w.Fatalf("response %v, info %+v, error %v", resp, info, err)
 				}
 				rw := resp.Body.(io.ReadWriteCloser)

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"net/http"
-	"net/netip"
 	"sync/atomic"
 	"time"
 )
@@ -24,7 +23,7 @@ type conn struct {
 	cc     *http.ClientConn
 	raw    *netConn
 	h2     bool
-	remote netip.AddrPort
+	peer   *Peer
 	born   time.Time
 	maxAge time.Duration // drawn; 0 = none
 
@@ -78,13 +77,6 @@ func (c *conn) allowedLocked() int {
 		return c.pool.cfg.MaxStreams
 	}
 	return max(1, c.pool.gate.streams)
-}
-
-func (c *conn) proto() string {
-	if c.h2 {
-		return "HTTP/2.0"
-	}
-	return "HTTP/1.1"
 }
 
 // agePercent is the part of the age limit that is over; 0 without a limit. While the ports run short age waits, up to twice the

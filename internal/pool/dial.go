@@ -65,9 +65,10 @@ func (d *dialing) connect() (*conn, error) {
 		}
 		return nil, err
 	}
-	c := &conn{pool: p, id: p.group.lastID.Add(1), cc: cc, raw: d.raw, remote: d.raw.remote()}
+	c := &conn{pool: p, id: p.group.lastID.Add(1), cc: cc, raw: d.raw, peer: &Peer{d.raw.remote(), "HTTP/1.1"}}
 	c.ready.of = c
 	if c.h2 = p.transport.cfg.Protocol == H2C || d.negotiated() == "h2"; c.h2 {
+		c.peer.Proto = "HTTP/2.0"
 		cc.SetStateHook(c.onState)
 		c.lookForGreeting()
 	}

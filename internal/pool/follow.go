@@ -141,7 +141,7 @@ func (f *follower) remember(addr netip.Addr) *listing {
 func (p *Pool) missAddrsLocked(a Answer, now time.Time) {
 	f := &p.follow
 	for _, c := range p.conns {
-		if addr := c.remote.Addr(); addr.IsValid() && f.known[addr] == nil {
+		if addr := c.peer.Remote.Addr(); addr.IsValid() && f.known[addr] == nil {
 			f.remember(addr)
 		}
 	}
@@ -199,7 +199,7 @@ func (p *Pool) countAddrsLocked(now time.Time) {
 }
 
 func (p *Pool) hasConnLocked(addr netip.Addr) bool {
-	return slices.ContainsFunc(p.conns, func(c *conn) bool { return c.remote.Addr() == addr })
+	return slices.ContainsFunc(p.conns, func(c *conn) bool { return c.peer.Remote.Addr() == addr })
 }
 
 // recoverLocked has an endpoint that lost its last connection in an outage dial at the first fresh answer, asked or not.
@@ -219,7 +219,7 @@ func (p *Pool) unlistedLocked(c *conn) bool {
 	if p.follow.missing == 0 {
 		return false
 	}
-	l := p.follow.known[c.remote.Addr()]
+	l := p.follow.known[c.peer.Remote.Addr()]
 	return l != nil && l.misses > 0
 }
 
@@ -228,7 +228,7 @@ func (p *Pool) goneLocked(c *conn) bool {
 	if p.follow.gone == 0 {
 		return false
 	}
-	l := p.follow.known[c.remote.Addr()]
+	l := p.follow.known[c.peer.Remote.Addr()]
 	return l != nil && l.gone
 }
 

@@ -205,7 +205,7 @@ func trafficFollowsDNS(t *testing.T, proto string, ttl time.Duration) {
 						w.Errorf("error %v, info %+v", err, info)
 						return
 					}
-					if on := info.Remote.Addr().String(); sent.After(deadline) && on != "10.0.0.2" {
+					if on := info.Remote().Addr().String(); sent.After(deadline) && on != "10.0.0.2" {
 						w.Errorf("on %s, %v after the deadline", on, sent.Sub(deadline))
 						return
 					}
@@ -229,8 +229,8 @@ func trafficFollowsDNS(t *testing.T, proto string, ttl time.Duration) {
 			w.Errorf("gone %+v", e)
 		}
 		close(finish)
-		if b, err := io.ReadAll(long.Body); string(b) != "ok" || info.Remote.Addr().String() != "10.0.0.1" {
-			w.Errorf("the request in flight: %q, %v, on %v", b, err, info.Remote)
+		if b, err := io.ReadAll(long.Body); string(b) != "ok" || info.Remote().Addr().String() != "10.0.0.1" {
+			w.Errorf("the request in flight: %q, %v, on %v", b, err, info.Remote())
 		}
 		synctest.Wait()
 		for r, n := range w.sumsUp().Closed {
@@ -266,7 +266,7 @@ func TestIdleConnectionsLeaveAFewAtATime(t *testing.T) {
 			w.Errorf("%d left", n)
 		}
 		w.paced()
-		if info := w.get(); info.Acquire != 0 || !info.Remote.Addr().IsValid() || info.Remote.Addr().String() != "10.0.0.2" {
+		if info := w.get(); info.Acquire != 0 || !info.Remote().Addr().IsValid() || info.Remote().Addr().String() != "10.0.0.2" {
 			w.Errorf("the last one was not replaced: %+v", info)
 		}
 	})
@@ -279,11 +279,11 @@ func TestListedAddressesGoFirst(t *testing.T) {
 		b := w.open()
 		b.Body.Close()
 		a.Body.Close() // used last
-		if info := w.get(); info.Remote.Addr().String() != "10.0.0.2" {
-			w.Errorf("on %v", info.Remote)
+		if info := w.get(); info.Remote().Addr().String() != "10.0.0.2" {
+			w.Errorf("on %v", info.Remote())
 		}
 		b = w.open()
-		if info := w.get(); info.Remote.Addr().String() != "10.0.0.1" || !info.Reused {
+		if info := w.get(); info.Remote().Addr().String() != "10.0.0.1" || !info.Reused {
 			w.Errorf("dialled though a connection was free: %+v", info)
 		}
 		b.Body.Close()
@@ -447,7 +447,7 @@ func TestTheLastConnectionStaysUntilItIsReplaced(t *testing.T) {
 				for range 120 {
 					z.answer(time.Second, "10.0.0.2")
 					time.Sleep(time.Second)
-					if info := w.get(); info.Acquire != 0 || info.Remote.Addr().String() != "10.0.0.1" {
+					if info := w.get(); info.Acquire != 0 || info.Remote().Addr().String() != "10.0.0.1" {
 						w.Fatalf("info %+v", info)
 					}
 				}
@@ -458,7 +458,7 @@ func TestTheLastConnectionStaysUntilItIsReplaced(t *testing.T) {
 						w.Fatalf("a call waited: %+v", info)
 					}
 				}
-				if info := w.get(); info.Remote.Addr().String() != "10.0.0.2" || w.left() != 1 {
+				if info := w.get(); info.Remote().Addr().String() != "10.0.0.2" || w.left() != 1 {
 					w.Errorf("%d left, info %+v", w.left(), info)
 				}
 			})

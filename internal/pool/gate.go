@@ -154,14 +154,14 @@ func (p *Pool) dialed(d *dialing, c *conn, err error) {
 func (p *Pool) adoptLocked(d *dialing, c *conn, now time.Time) {
 	p.count.created++
 	steps, _ := d.sofar()
-	p.events.add(Event{Kind: EventDialed, Time: now, Conn: c.id, Setup: steps, Remote: c.remote, Proto: c.proto()})
+	p.events.add(Event{Kind: EventDialed, Time: now, Conn: c.id, Setup: steps, Remote: c.peer.Remote, Proto: c.peer.Proto})
 	c.born, c.idleSince, c.lastUsed = now, now, now
 	c.index = len(p.conns)
 	c.state = stateOpen
 	c.dead = c.raw.closed.Load()
 	p.conns = append(p.conns, c)
 	p.idle++
-	p.gate.proto = c.proto()
+	p.gate.proto = c.peer.Proto
 	p.gate.places = 1
 	if c.h2 {
 		p.gate.places = p.cfg.MaxStreams

@@ -157,11 +157,11 @@ func TestAnUpgradeGoesToAnHTTP1Sibling(t *testing.T) {
 	echo := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, r.Proto) })
 	inWorld(t, plan{proto: "h2", handler: echo}, func(w *world) {
 		answer, info, err := w.send("GET", "", pool.Want{HTTP1: true})
-		if err != nil || answer != "HTTP/1.1" || info.Proto != "HTTP/1.1" {
+		if err != nil || answer != "HTTP/1.1" || info.Proto() != "HTTP/1.1" {
 			w.Errorf("answer %q, info %+v, error %v", answer, info, err)
 		}
 		answer, info, err = w.send("GET", "", pool.Want{})
-		if err != nil || answer != "HTTP/2.0" || info.Proto != "HTTP/2.0" {
+		if err != nil || answer != "HTTP/2.0" || info.Proto() != "HTTP/2.0" {
 			w.Errorf("answer %q, info %+v, error %v", answer, info, err)
 		}
 		if st := w.sumsUp(); st.Open != 2 || st.Idle != 2 {

@@ -52,11 +52,9 @@ type Step struct {
 // Info is what is known of one request: complete when RoundTrip returns, valid beside an error too.
 type Info struct {
 	Conn     uint64        // id of the connection, unique within a Group; 0 = never had one
-	Reused   bool          // the connection had carried a request before
+	Peer     *Peer         // of the connection; nil = never had one
 	IdleTime time.Duration // how long it had been idle
 	Age      time.Duration // since its dial ended
-	Proto    string        // "HTTP/1.1" or "HTTP/2.0"; "" without a connection
-	Remote   netip.AddrPort
 
 	// When things happened, after Start; negative = did not happen, which is [Never] unless somebody says otherwise. With a
 	// resend they are those of the last send.
@@ -68,7 +66,30 @@ type Info struct {
 	Acquire time.Duration // waiting for a connection, less Setup; sums over resends
 	Setup   [3]Step       // DNS, Connect, TLS of a dial made for this caller, as far as it waited for it
 
-	Sends        int   // times the request was given to a connection
 	BytesWritten int64 // bytes of it written on all connections, headers and TLS included; on HTTP/2 those of its body
+	Sends        uint8 // times the request was given to a connection
+	Reused       bool  // the connection had carried a request before
 	NeverSent    bool  // not one byte of it has left
+}
+
+// A Peer is what is at the other end of a connection. It is not changed.
+type Peer struct {
+	Remote netip.AddrPort
+	Proto  string // "HTTP/1.1" or "HTTP/2.0"
+}
+
+// Remote is the peer's address; the zero value without a connection.
+func (i *Info) Remote() netip.AddrPort {
+	if i.Peer == nil {
+		return netip.AddrPort{}
+	}
+	return i.Peer.Remote
+}
+
+// Proto is "HTTP/1.1" or "HTTP/2.0"; "" without a connection.
+func (i *Info) Proto() string {
+	if i.Peer == nil {
+		return ""
+	}
+	return i.Peer.Proto
 }

@@ -111,8 +111,7 @@ func (p *Pool) useLocked(c *conn, s *send, now time.Time) {
 	s.info.Reused = c.requests > 0
 	s.info.Age = max(now.Sub(c.born), 0) // now may be a moment ago
 	s.info.IdleTime = 0
-	s.info.Proto = c.proto()
-	s.info.Remote = c.remote
+	s.info.Peer = c.peer
 	if c.streams == 0 {
 		s.info.IdleTime = max(now.Sub(c.idleSince), 0)
 		p.idle--
@@ -218,7 +217,7 @@ func (p *Pool) retireLocked(c *conn, now time.Time, cause closeCause) {
 	c.state, c.why = stateRetiring, cause
 	c.ready.leave()
 	p.events.add(Event{Kind: EventRetired, Time: now, Conn: c.id, Reason: cause.reason, Detail: cause.detail,
-		Age: now.Sub(c.born), Proto: c.proto(), Remote: c.remote})
+		Age: now.Sub(c.born), Proto: c.peer.Proto, Remote: c.peer.Remote})
 }
 
 // closeLocked removes c and has it closed. What waits may then dial.
@@ -248,7 +247,7 @@ func (p *Pool) closeLocked(c *conn, now time.Time, cause closeCause) {
 		p.spareLostLocked(now)
 	}
 	p.events.add(Event{Kind: EventClosed, Time: now, Conn: c.id, Reason: cause.reason, Detail: cause.detail, Err: cause.err,
-		Unread: cause.unread, Age: now.Sub(c.born), IdleTime: idle, Requests: c.requests, Proto: c.proto(), Remote: c.remote,
+		Unread: cause.unread, Age: now.Sub(c.born), IdleTime: idle, Requests: c.requests, Proto: c.peer.Proto, Remote: c.peer.Remote,
 		BytesIn: c.raw.read.Load(), BytesOut: c.raw.written.Load()})
 	if !c.raw.closed.Load() {
 		p.closers[c] = struct{}{}

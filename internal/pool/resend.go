@@ -190,7 +190,7 @@ func (s *send) error(kind ErrKind, err error) *Error {
 	e := &Error{Kind: kind, Host: p.cfg.Host, Open: len(p.conns), Busy: len(p.conns) - p.idle, Dialing: p.gate.dials}
 	p.mu.Unlock()
 	e.Waited, e.NeverSent, e.Reused = s.info.Acquire+s.setupTime(), !s.left, s.info.Reused
-	e.Written, e.Sends, e.Conn, e.Remote = s.info.BytesWritten, s.info.Sends, s.info.Conn, s.info.Remote
+	e.Written, e.Sends, e.Conn, e.Remote = s.info.BytesWritten, int(s.info.Sends), s.info.Conn, s.info.Remote()
 	e.Refused = s.left && !s.processed
 	e.Err = err
 	return e

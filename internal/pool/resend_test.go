@@ -176,7 +176,7 @@ func TestARequestIsSentAgainOnlyOnce(t *testing.T) {
 		req.Body, req.ContentLength = body, 4
 		_, info, err := w.pool.Do(req, pool.Want{Idempotent: true})
 		e := w.asError(err)
-		if e.Sends > 2 || info.Sends != e.Sends || !errors.Is(err, syscall.EPIPE) || !e.NeverSent {
+		if e.Sends > 2 || int(info.Sends) != e.Sends || !errors.Is(err, syscall.EPIPE) || !e.NeverSent {
 			w.Errorf("error %+v", e)
 		}
 		if body.closes != 1 {

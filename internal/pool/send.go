@@ -16,26 +16,25 @@ type send struct {
 	want Want
 	info Info
 
-	// On the connection.
-	conn     *conn // checked out, not yet checked in
-	reserved bool  // and reserved, and nothing sent yet
-	begun    bool  // given to net/http
 	quiet    quietContext
 	line     line
+	conn     *conn        // checked out, not yet checked in
+	failedOn *conn        // what the first send failed on, once there is a second
 	h2       *streamTrace // HTTP/2 only
 	out      outgoing
 	in       respBody
 	written  int64 // the socket's write counter when the send began
 	read     int64 // and its read counter
-	gone     bool  // the connection is lost; asking it could mean waiting for its end, over TLS for 5 s
-	last     bool  // one side has said that this is the last request on its connection
 
-	left      bool  // some byte of some send has left
-	processed bool  // and the server may have acted on it
-	failedOn  *conn // what the first send failed on, once there is a second
-	done      bool  // RoundTrip has come to a result
+	reserved  bool // on conn, and nothing sent yet
+	begun     bool // given to net/http
+	gone      bool // the connection is lost; asking it could mean waiting for its end, over TLS for 5 s
+	last      bool // one side has said that this is the last request on its connection
+	left      bool // some byte of some send has left
+	processed bool // and the server may have acted on it
+	done      bool // RoundTrip has come to a result
 
-	waiter
+	*waiter // nil: it has not waited
 }
 
 // An Exchange is one request and its response, from [Pool.RoundTrip] to the end of the body. It is a struct of the caller's,
@@ -61,7 +60,6 @@ func (p *Pool) RoundTrip(x *Exchange, req *http.Request, want Want, now time.Tim
 	}
 	s := &x.send
 	s.pool, s.req, s.want, s.quiet.ctx = p, req, want, req.Context()
-	s.node.of = s
 	s.info.Start, s.info.InHand, s.info.Wrote, s.info.Headers = now, Never, Never, Never
 	s.out.set(req.Body, req.ContentLength)
 	defer s.unwind()
@@ -103,10 +101,11 @@ func (s *send) unwind() {
 	if s.done {
 		return
 	}
-	p := s.pool
-	p.mu.Lock()
-	s.node.leave()
-	p.mu.Unlock()
+	if s.waiter != nil {
+		s.pool.mu.Lock()
+		s.node.leave()
+		s.pool.mu.Unlock()
+	}
 	switch {
 	case s.conn == nil:
 	case s.begun:
@@ -257,7 +256,7 @@ func (s *send) checkIn(cause closeCause) {
 	s.conn = nil
 	s.gone = s.line.free() || s.gone
 	avail := !s.gone && !c.raw.closed.Load() && c.cc.Available() > 0
-	now := time.Now()
+	now := s.now()
 	p.mu.Lock()
 	if c.h2 {
 		c.failure = cause.err
@@ -274,6 +273,9 @@ func (s *send) checkIn(cause closeCause) {
 	p.mu.Unlock()
 	p.deliver()
 }
+
+// now is the time, for half the price of time.Now.
+func (s *send) now() time.Time { return s.info.Start.Add(time.Since(s.info.Start)) }
 
 // giveBack returns a connection on which nothing was sent.
 func (s *send) giveBack() {

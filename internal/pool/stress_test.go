@@ -166,7 +166,7 @@ func (w *world) errand(r *rand.Rand) {
 	if err == nil {
 		w.consume(resp, r, cancel)
 	} else if err != io.ErrNoProgress {
-		if e := w.asError(err); e.NeverSent != info.NeverSent || e.Sends != info.Sends || info.Sends > 2 {
+		if e := w.asError(err); e.NeverSent != info.NeverSent || e.Sends != int(info.Sends) || info.Sends > 2 {
 			w.Errorf("error %+v, info %+v", e, info)
 		}
 	}
