@@ -12,7 +12,8 @@ import (
 	"github.com/sortie-go/sortie/metrics"
 )
 
-// An attempt is one request on the wire. Its context lives as long as its body. Its times are those of its call.
+// An attempt is one request on the wire. Its context lives as long as its body, and ends when its call says so. Its times are
+// those of its call.
 type attempt struct {
 	call       *call
 	permit     breaker.Permit
@@ -22,6 +23,7 @@ type attempt struct {
 	start      time.Duration // the pick
 	last       time.Duration // up to here its time is known: the pick, the signature, the headers or the failure
 	signing    time.Duration
+	caller     detached
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
 	request    http.Request // the one clone of the caller's request; what is sent
@@ -71,7 +73,8 @@ func (c *call) newAttempt() *attempt {
 func (a *attempt) begin(now time.Duration) error {
 	a.start, a.last = now, now
 	a.route()
-	a.ctx, a.cancel = context.WithCancelCause(a.measure(a.call.context(), now))
+	a.caller.Context = a.measure(a.call.context(), now)
+	a.ctx, a.cancel = context.WithCancelCause(&a.caller)
 	a.enter(now)
 	a.build()
 	a.propagate()
@@ -87,6 +90,7 @@ func (a *attempt) enter(now time.Duration) {
 	if ending := c.endingLocked(); ending != nil {
 		a.cancel(ending)
 	}
+	c.watchCallerLocked()
 	if limit := c.limits.perAttempt; limit > 0 && a.kind != KindHedge {
 		c.limits.attempt, c.limits.limited = now+limit, a
 	}

@@ -179,7 +179,6 @@ func (c *call) deliver(resp *http.Response) {
 	case upgraded && writable:
 		resp.Body = &upgradedBody{&c.body, w}
 	default:
-		c.watchCaller()
 		resp.Body = &c.body
 		if ending != nil {
 			c.abandon(c.contextReason(ending), ending)

@@ -117,7 +117,6 @@ func (ep *endpoint) close() {
 // response, and in that case the request's body is closed.
 func (ep *endpoint) send(a *attempt, now time.Time) (*http.Response, error) {
 	if ep.pool != nil {
-		a.call.watchCaller()
 		return ep.pool.RoundTrip(&a.exchange, &a.request, pool.Want{
 			Avoid:      a.avoid,
 			OwnContext: true,

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -59,29 +60,39 @@ func TestASecondAttemptIsMadeWhenItIsDue_resty(t *testing.T) {
 	})
 }
 
-// Cancelling a request costs an HTTP/1 connection, so the loser may go on for a while, also when the call has ended.
+// Cancelling a request costs an HTTP/1 connection, so the loser may go on for a while, also when the call has ended, and with it,
+// as in a handler, its context.
 func TestTheLoserOverHTTP1MayKeepItsConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var reports []client.Report
-		c, first, second := twoBases(t, hedged(50*time.Millisecond), func(cfg *client.Config) {
-			cfg.OnCall = func(r client.Report) { reports = append(reports, r) }
+	for _, gone := range []bool{false, true} {
+		t.Run(fmt.Sprintf("the caller has gone=%v", gone), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var reports []client.Report
+				c, first, second := twoBases(t, hedged(50*time.Millisecond), func(cfg *client.Config) {
+					cfg.OnCall = func(r client.Report) { reports = append(reports, r) }
+				})
+				first.Play(sortietest.OK("slow").After(80 * time.Millisecond))
+				second.Play(sortietest.OK("quick").After(10 * time.Millisecond))
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if got := readAll(t, getWith(t, ctx, c, up)); got != "quick" {
+					t.Errorf("got %q", got)
+				}
+				if gone {
+					cancel()
+				}
+				if len(reports) != 1 || reports[0].Attempts[0].Reason != client.ReasonLocalReset || reports[0].Attempts[1].Reason != client.ReasonOK {
+					t.Errorf("reports %+v: the first attempt has lost, and the second has won", reports)
+				}
+				time.Sleep(time.Second)
+				for _, ep := range c.Stats().Upstreams[0].Endpoints {
+					if ep.Open != 1 || ep.Idle != 1 || ep.Attempts != 0 {
+						t.Errorf("%s: %d connections open, %d idle, %d attempts run", ep.Base, ep.Open, ep.Idle, ep.Attempts)
+					}
+				}
+				settled(t, c)
+			})
 		})
-		first.Play(sortietest.OK("slow").After(80 * time.Millisecond))
-		second.Play(sortietest.OK("quick").After(10 * time.Millisecond))
-		if got := readAll(t, get(t, c, up)); got != "quick" {
-			t.Errorf("got %q", got)
-		}
-		if len(reports) != 1 || reports[0].Attempts[0].Reason != client.ReasonLocalReset || reports[0].Attempts[1].Reason != client.ReasonOK {
-			t.Errorf("reports %+v: the first attempt has lost, and the second has won", reports)
-		}
-		time.Sleep(time.Second)
-		for _, ep := range c.Stats().Upstreams[0].Endpoints {
-			if ep.Open != 1 || ep.Idle != 1 || ep.Attempts != 0 {
-				t.Errorf("%s: %d connections open, %d idle, %d attempts run", ep.Base, ep.Open, ep.Idle, ep.Attempts)
-			}
-		}
-		settled(t, c)
-	})
+	}
 }
 
 // One that takes its time all the same is cut.

@@ -1,8 +1,6 @@
 package client
 
 import (
-	"context"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -171,36 +169,6 @@ func (c *call) onTimer() {
 	if unread {
 		c.abandon(ReasonDeadline, cause)
 	}
-}
-
-// watchCaller has the end of the caller's context end what is on the wire, and the call if nobody reads its body: the response
-// is lost then anyway, and what the call holds must not wait for a Close that may never come.
-func (c *call) watchCaller() {
-	ctx := c.context()
-	if ctx.Done() == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.unwatch == nil && !c.ended {
-		c.unwatch = context.AfterFunc(ctx, c.callerEnded)
-	}
-}
-
-// callerEnded runs when the caller's context has ended.
-func (c *call) callerEnded() {
-	c.mu.Lock()
-	attempts, upgraded := c.attempts, c.status == http.StatusSwitchingProtocols
-	c.mu.Unlock()
-	if upgraded {
-		return // the connection lives as long as its two ends want
-	}
-	for _, a := range attempts {
-		<-a.ctx.Done() // it ends with the caller's, at the same moment but in no certain order
-		a.exchange.Cut()
-	}
-	ctx := c.context()
-	c.abandon(contextErrReason(ctx.Err()), context.Cause(ctx))
 }
 
 // abandon ends a call whose body nobody is reading: the total time is over, or the caller's context.

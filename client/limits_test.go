@@ -58,8 +58,8 @@ func TestTheFirstLimitEndsAHangingCall(t *testing.T) {
 				if got := client.ReasonOf(err); got != tc.reason {
 					t.Errorf("reason %v, want %v: %v", got, tc.reason, err)
 				}
-				if !errors.Is(err, context.DeadlineExceeded) || !client.IsTimeout(err) {
-					t.Errorf("it is no timeout: %v", err)
+				if !errors.Is(err, context.DeadlineExceeded) || !client.IsTimeout(err) || errors.Is(err, context.Canceled) {
+					t.Errorf("it is no timeout, or a cancellation as well: %v", err)
 				}
 				if r := seen.only(t); r.Duration != tc.after || r.Account.Sum() != tc.after {
 					t.Errorf("duration %v, account %v", r.Duration, r.Account)
@@ -88,15 +88,18 @@ func TestTheAttemptLimitStopsAtTheHeaders(t *testing.T) {
 }
 
 // failsafe-go v0.9.8: a body that stalls escapes the timeout.
+// stallsAfterFive sends half of its body.
+func stallsAfterFive(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Length", "10")
+	io.WriteString(w, "12345")
+	w.(http.Flusher).Flush()
+	<-r.Context().Done()
+}
+
 func TestABodyThatStallsIsCutByTheProgressLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lab := newLab(t)
-		lab.serve("10.0.0.1:80", func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Length", "10")
-			io.WriteString(w, "12345")
-			w.(http.Flusher).Flush()
-			<-r.Context().Done()
-		})
+		lab.serve("10.0.0.1:80", stallsAfterFive)
 		c := lab.client(timeouts(15*time.Second, 200*time.Millisecond, time.Second))
 		resp := get(t, c, up)
 		start := time.Now()
@@ -188,6 +191,42 @@ func TestACallersContextThatEndsReleasesAnUnreadBody(t *testing.T) {
 		}
 		settled(t, c)
 	})
+}
+
+// A deadline to which the caller has given a cause of its own is a timeout all the same, wherever it meets the call.
+func TestACallersDeadlineKeepsItsCause(t *testing.T) {
+	waits := signer(func(ctx context.Context, _ *http.Request) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	for name, tc := range map[string]struct {
+		handler http.HandlerFunc
+		signer  client.Signer
+	}{
+		"headers": {hangs, nil},
+		"body":    {stallsAfterFive, nil},
+		"signer":  {answers("ok"), waits},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lab := newLab(t)
+				lab.serve("10.0.0.1:80", tc.handler)
+				c := lab.client(client.Policy{}, func(cfg *client.Config) { cfg.Upstreams[0].Signer = tc.signer })
+				why := errors.New("the page's time is over")
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
+				defer cancel()
+				resp, err := c.Do(newRequest(t, ctx, "GET", up, nil))
+				if err == nil {
+					_, err = io.ReadAll(resp.Body)
+				}
+				if client.ReasonOf(err) != client.ReasonDeadline || !errors.Is(err, why) || !errors.Is(err, context.DeadlineExceeded) ||
+					errors.Is(err, context.Canceled) {
+					t.Errorf("err = %v", err)
+				}
+				settled(t, c)
+			})
+		})
+	}
 }
 
 func TestTheCallersCancellationKeepsItsCause(t *testing.T) {

@@ -8,7 +8,8 @@ import (
 // A routeTable finds the upstream that a host means. It is immutable once built.
 type routeTable struct {
 	exact    map[string]portChoice // by host
-	wildcard map[string]portChoice // by suffix, ".shop.example"; "" is "*"
+	wildcard map[string]portChoice // by suffix, ".shop.example"
+	all      portChoice            // of "*"
 }
 
 // A portChoice holds the upstreams of one host or suffix: for certain ports, and for any other.
@@ -30,13 +31,10 @@ func (t *routeTable) find(h hostPort) *upstream {
 	if up := t.exact[h.host].find(h.port); up != nil {
 		return up
 	}
-	if len(t.wildcard) == 0 {
-		return nil
-	}
-	for rest := h.host; ; {
+	for rest := h.host; len(t.wildcard) > 0; {
 		dot := strings.IndexByte(rest, '.')
 		if dot < 0 {
-			return t.wildcard[""].find(h.port)
+			break
 		}
 		// The dot belongs to the suffix, so "*.shop.example" needs at least one label more than the apex has.
 		if up := t.wildcard[rest[dot:]].find(h.port); up != nil {
@@ -44,6 +42,7 @@ func (t *routeTable) find(h hostPort) *upstream {
 		}
 		rest = rest[dot+1:]
 	}
+	return t.all.find(h.port)
 }
 
 // A hostPattern is one entry of Upstream.Hosts, parsed.
@@ -116,26 +115,33 @@ func canonicalSuffix(suffix string) (string, error) {
 
 // add enters a pattern; it returns the upstream that holds it already, if there is one.
 func (t *routeTable) add(p hostPattern, up *upstream) (taken *upstream) {
+	if p.wildcard && p.host == "" {
+		return t.all.add(p.port, up)
+	}
 	table := t.exact
 	if p.wildcard {
 		table = t.wildcard
 	}
 	choice := table[p.host]
-	switch {
-	case p.port == "":
-		if choice.any != nil {
-			return choice.any
-		}
-		choice.any = up
-	default:
-		if choice.byPort[p.port] != nil {
-			return choice.byPort[p.port]
-		}
-		if choice.byPort == nil {
-			choice.byPort = make(map[string]*upstream)
-		}
-		choice.byPort[p.port] = up
-	}
+	taken = choice.add(p.port, up)
 	table[p.host] = choice
-	return nil
+	return taken
+}
+
+// add enters up for a port, "" being any; it returns the upstream that holds it already, if there is one.
+func (c *portChoice) add(port string, up *upstream) (taken *upstream) {
+	if port == "" {
+		if c.any == nil {
+			c.any = up
+			return nil
+		}
+		return c.any
+	}
+	if taken = c.byPort[port]; taken == nil {
+		if c.byPort == nil {
+			c.byPort = make(map[string]*upstream)
+		}
+		c.byPort[port] = up
+	}
+	return taken
 }

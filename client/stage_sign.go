@@ -18,6 +18,9 @@ func withSigner(signer Signer, try trier) trier {
 		err := a.sign(signer)
 		a.tookToSign(began)
 		if err != nil {
+			if cause := context.Cause(a.ctx); cause != nil {
+				err = cause
+			}
 			return nil, a.fails(a.reasonOr(ReasonCredential), err)
 		}
 		resp, err := try(a)

@@ -244,11 +244,12 @@ func (s *send) setupTime() time.Duration {
 	return s.info.Setup[DNS].Time + s.info.Setup[Connect].Time + s.info.Setup[TLS].Time
 }
 
-// contextError is the error of a context that has ended: its cause, through which its plain error is still found.
+// contextError is the error of a context that has ended: its cause, and that its time was over. Whoever cancels for a time limit of
+// his own says so in the cause, and then context.Canceled would say that the caller has left.
 func contextError(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == nil || cause == err {
-		return err
+	if cause == err || err == context.Canceled {
+		return cause
 	}
 	return &endedError{cause: cause, err: err}
 }

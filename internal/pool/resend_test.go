@@ -457,7 +457,7 @@ func TestACancelledRequestIsNotSentAgain(t *testing.T) {
 				}()
 				_, info, err := w.sendIn(ctx, "PUT", "", pool.Want{Idempotent: true})
 				e := w.asError(err)
-				if e.Kind != pool.Send || e.NeverSent || info.Sends != 1 || !errors.Is(err, gone) || !errors.Is(err, context.Canceled) {
+				if e.Kind != pool.Send || e.NeverSent || info.Sends != 1 || !errors.Is(err, gone) || errors.Is(err, context.Canceled) {
 					w.Errorf("error %+v", e)
 				}
 				synctest.Wait()
