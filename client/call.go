@@ -66,7 +66,11 @@ type extras struct {
 	prepared   context.Context
 	prepareErr error
 
-	// Guarded by call.mu.
+	notes
+}
+
+// notes are what few calls have to say. Guarded by call.mu.
+type notes struct {
 	ending      error                   // what will end the call: the total time, or the client's end
 	wake        context.CancelCauseFunc // ends a wait; nil outside one
 	queued      time.Duration           // in the limit's queue
@@ -76,18 +80,7 @@ type extras struct {
 	shadow      []string // what policies in shadow mode would have done
 }
 
-// noExtras are the extras of a call that has none.
-var noExtras extras
-
-// peek returns the call's extras to be read.
-func (c *call) peek() *extras {
-	if x := c.extra.Load(); x != nil {
-		return x
-	}
-	return &noExtras
-}
-
-// extras returns the call's to be written, made at the first need; peek only looks.
+// extras returns the call's, made at the first need. Whoever only looks uses noted.
 func (c *call) extras() *extras {
 	if c.extra.Load() == nil {
 		c.extra.CompareAndSwap(nil, new(extras))
@@ -96,22 +89,32 @@ func (c *call) extras() *extras {
 }
 
 // buffered is the request's body, where it was read ahead to be sent again; nil where it was not.
-func (c *call) buffered() []byte { return c.peek().buffered }
+func (c *call) buffered() []byte {
+	if x := c.extra.Load(); x != nil {
+		return x.buffered
+	}
+	return nil
+}
 
-// endingLocked is what will end the call, if that is certain already.
-func (c *call) endingLocked() error { return c.peek().ending }
+// noted is what there is of notes.
+func (c *call) noted() (n notes) {
+	if x := c.extra.Load(); x != nil {
+		n = x.notes
+	}
+	return n
+}
 
 // nextIs says what the next attempt is, and how long it was waited for.
 func (c *call) nextIs(kind Kind, wait time.Duration) {
 	c.kind = kind
-	if wait != c.peek().waited {
+	if wait != c.noted().waited {
 		c.extras().waited = wait
 	}
 }
 
 // stoppedBy notes why there is no further attempt; "" takes it back.
 func (c *call) stoppedBy(why Stopped) {
-	if why != c.peek().stopped {
+	if why != c.noted().stopped {
 		c.extras().stopped = why
 	}
 }
@@ -304,8 +307,8 @@ func (c *call) reportLocked(r *Report) {
 	r.Duration, r.Account = now, watch.account
 	r.Ended, r.Reason, r.Status, r.Unclosed = c.ended, c.reason, int(c.status), c.unclosed
 	r.Panic, r.Hedged, r.HedgeWon = c.panicked, c.hedged, c.hedgeWon
-	x := c.peek()
-	r.Stopped, r.QueueWait, r.QueueLength, r.Shadow = x.stopped, x.queued, x.queueLength, x.shadow
+	n := c.noted()
+	r.Stopped, r.QueueWait, r.QueueLength, r.Shadow = n.stopped, n.queued, n.queueLength, n.shadow
 	if !c.ended {
 		r.Reason = statusReason(c.status)
 	}

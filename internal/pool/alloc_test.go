@@ -36,7 +36,7 @@ func TestAllocationsPerRequest(t *testing.T) {
 	}
 	through := func(want pool.Want) func(*http.Request) (*http.Response, error) {
 		return func(req *http.Request) (*http.Response, error) {
-			resp, _, err := p.Do(req, want)
+			resp, _, err := p.Do(req.WithContext(req.Context()), want)
 			return resp, err
 		}
 	}

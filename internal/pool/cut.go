@@ -21,36 +21,38 @@ func (s *send) ctx() context.Context { return s.quiet.ctx }
 
 // A line is the socket that carries a request whose end net/http does not hear of otherwise.
 type line struct {
-	raw     atomic.Pointer[netConn] // nil: there is none; severed: it was closed to end the request
-	unwatch func()                  // undoes what begin has done to hear of the context's end; nil: nothing
+	raw      atomic.Pointer[netConn] // nil while occupied: it was closed to end the request
+	occupied bool                    // known to the request's own goroutine
+	unwatch  func()                  // undoes what begin has done to hear of the context's end; nil: nothing
 }
-
-var severed = new(netConn)
 
 // Cut gives up a request on the wire whose context has ended. It may be called at any time, by any goroutine: before the
 // request is on the wire, and after its end, it does nothing.
 func (x *Exchange) Cut() { x.send.line.cut() }
 
 func (l *line) cut() {
-	if raw := l.raw.Swap(severed); raw != nil && raw != severed {
+	if raw := l.raw.Swap(nil); raw != nil {
 		raw.Close()
 	}
 }
 
-// wasCut reports whether the request was given up; it says so until the line is free.
-func (l *line) wasCut() bool { return l.raw.Load() == severed }
+// wasCut reports whether the request on the line was given up.
+func (l *line) wasCut() bool { return l.occupied && l.raw.Load() == nil }
 
 // free takes the request off the line, and reports whether it was given up.
-func (l *line) free() bool {
+func (l *line) free() (cut bool) {
 	if l.unwatch != nil {
 		l.unwatch()
 		l.unwatch = nil
 	}
-	return l.raw.Swap(nil) == severed
+	cut = l.raw.Swap(nil) == nil && l.occupied
+	l.occupied = false
+	return cut
 }
 
 // occupy puts the request on the line. Who cuts has ended the context before, so either sees the other.
 func (s *send) occupy(c *conn) {
+	s.line.occupied = true
 	s.line.raw.Store(c.raw)
 	if s.ctx().Err() != nil {
 		s.line.cut()

@@ -16,7 +16,7 @@ type Want struct {
 
 	// OwnContext says that the request's context belongs to this request alone, that it is cancelled when the body ends or
 	// RoundTrip fails, and that whoever ends it before calls [Exchange.Cut] then. The pool need not listen to the context,
-	// nor make one of its own so that nothing stays registered there.
+	// nor make one of its own so that nothing stays registered there, and may put another in its place in the request.
 	OwnContext bool
 
 	// Until is the end of the request's patience where its context does not tell, such as a time limit that ends it by cancelling.

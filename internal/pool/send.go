@@ -154,7 +154,7 @@ func (s *send) begin(c *conn) *http.Request {
 	default:
 		s.occupy(c)
 		ctx = &s.quiet
-		if s.failedOn == nil {
+		if s.want.OwnContext && s.failedOn == nil {
 			*s.req = *s.req.WithContext(ctx)
 			return s.req
 		}
