@@ -64,7 +64,7 @@ func (c *call) newAttempt() *attempt {
 	if len(c.attempts) > 0 {
 		a = new(attempt)
 	}
-	a.call, a.number, a.kind, a.waited = c, uint8(len(c.attempts)+1), c.kind, c.noted().waited
+	a.call, a.number, a.kind, a.waited = c, uint8(len(c.attempts)+1), c.kind, c.waited()
 	return a
 }
 
@@ -87,7 +87,7 @@ func (a *attempt) enter(now time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.attempts = append(c.attempts, a)
-	if ending := c.noted().ending; ending != nil {
+	if ending := c.notedLocked().ending; ending != nil {
 		a.cancel(ending)
 	}
 	c.watchCallerLocked()

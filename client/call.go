@@ -66,6 +66,8 @@ type extras struct {
 	prepared   context.Context
 	prepareErr error
 
+	waited time.Duration // before the next attempt; known to the call's goroutine
+
 	notes
 }
 
@@ -75,12 +77,11 @@ type notes struct {
 	wake        context.CancelCauseFunc // ends a wait; nil outside one
 	queued      time.Duration           // in the limit's queue
 	queueLength int                     // on entry
-	waited      time.Duration           // before the next attempt
 	stopped     Stopped
 	shadow      []string // what policies in shadow mode would have done
 }
 
-// extras returns the call's, made at the first need. Whoever only looks uses noted.
+// extras returns the call's, made at the first need. Whoever only looks uses notedLocked.
 func (c *call) extras() *extras {
 	if c.extra.Load() == nil {
 		c.extra.CompareAndSwap(nil, new(extras))
@@ -96,8 +97,16 @@ func (c *call) buffered() []byte {
 	return nil
 }
 
-// noted is what there is of notes.
-func (c *call) noted() (n notes) {
+// waited is how long the next attempt has been waited for.
+func (c *call) waited() time.Duration {
+	if x := c.extra.Load(); x != nil {
+		return x.waited
+	}
+	return 0
+}
+
+// notedLocked is what there is of notes.
+func (c *call) notedLocked() (n notes) {
 	if x := c.extra.Load(); x != nil {
 		n = x.notes
 	}
@@ -107,14 +116,16 @@ func (c *call) noted() (n notes) {
 // nextIs says what the next attempt is, and how long it was waited for.
 func (c *call) nextIs(kind Kind, wait time.Duration) {
 	c.kind = kind
-	if wait != c.noted().waited {
+	if wait != c.waited() {
 		c.extras().waited = wait
 	}
 }
 
 // stoppedBy notes why there is no further attempt; "" takes it back.
 func (c *call) stoppedBy(why Stopped) {
-	if why != c.noted().stopped {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if why != c.notedLocked().stopped {
 		c.extras().stopped = why
 	}
 }
@@ -307,7 +318,7 @@ func (c *call) reportLocked(r *Report) {
 	r.Duration, r.Account = now, watch.account
 	r.Ended, r.Reason, r.Status, r.Unclosed = c.ended, c.reason, int(c.status), c.unclosed
 	r.Panic, r.Hedged, r.HedgeWon = c.panicked, c.hedged, c.hedgeWon
-	n := c.noted()
+	n := c.notedLocked()
 	r.Stopped, r.QueueWait, r.QueueLength, r.Shadow = n.stopped, n.queued, n.queueLength, n.shadow
 	if !c.ended {
 		r.Reason = statusReason(c.status)

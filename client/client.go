@@ -169,7 +169,7 @@ func (c *call) deliver(resp *http.Response) {
 		c.limits.end() // the connection lives as long as its two ends want
 	}
 	c.armLocked(now)
-	ending := c.noted().ending
+	ending := c.notedLocked().ending
 	c.mu.Unlock()
 
 	_, kept := resp.Body.(*discardedBody)

@@ -65,7 +65,7 @@ func (c *call) refusal(r limit.Result) *failure {
 	case limit.Canceled:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		cause := orError(c.noted().ending, context.Cause(c.context()))
+		cause := orError(c.notedLocked().ending, context.Cause(c.context()))
 		return &failure{reason: c.contextReason(cause), err: cause}
 	case limit.Closed:
 		return &failure{reason: ReasonDraining, err: ErrDraining}
