@@ -106,6 +106,7 @@ func (cl *cluster) seat(next *tiers) {
 	seats := make(map[*balance.Endpoint]*endpoint)
 	var set [2][]*balance.Endpoint
 	var over []*endpoint
+	seated := make(map[*origin]bool) // as sorted, not as it may be a moment later: who finds an origin seated finds its seats
 	for t, origins := range next {
 		for _, o := range origins {
 			usable, resting, drained := o.sort()
@@ -117,16 +118,18 @@ func (cl *cluster) seat(next *tiers) {
 				seats[ep.seat] = ep
 			}
 			over = append(over, drained...)
+			seated[o] = len(usable)+len(resting) > 0
 		}
 	}
-	// A pick that comes between the two finds nobody at a seat, and asks again when this is over.
-	if !maps.Equal(*cl.seats.Load(), seats) { // another pointer says that there is something new to be found
+	// A pick that comes between the two finds nobody at a seat, and asks again when this is over: it sees by the seats that there
+	// is something new to be found. So they come last, or one that has begun in between would take them for what it went by.
+	cl.balancer.Set(set[balance.Primary], set[balance.Secondary])
+	if !maps.Equal(*cl.seats.Load(), seats) {
 		cl.seats.Store(&seats)
 	}
-	cl.balancer.Set(set[balance.Primary], set[balance.Secondary])
 	cl.tiers.Store(next)
-	for _, o := range next.all() {
-		o.seated.Store(o.any())
+	for o, any := range seated {
+		o.seated.Store(any)
 	}
 	for _, ep := range over {
 		cl.core.client.retire(ep)

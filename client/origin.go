@@ -187,8 +187,6 @@ func (o *origin) all() []*endpoint {
 	return slices.Clone(o.endpoints)
 }
 
-func (o *origin) any() bool { return len(o.all()) > 0 }
-
 // whyNone returns the guard's word, where that is why there is no endpoint.
 func (o *origin) whyNone() error {
 	o.mu.Lock()
